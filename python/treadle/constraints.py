@@ -66,16 +66,16 @@ class Predicate:
         """Return the canonical form."""
         return f"{self.name}{self.op}{'|'.join(self.values)}"
 
-    def holds(self, found: tuple[str, ...]) -> bool:
+    def holds(self, values: tuple[str, ...]) -> bool:
         """Say whether it holds of a node that has these values under the name; without any, only ``!=`` does."""
         if self.op == "!=":
-            return not any(self._equal(value, wanted) for value in found for wanted in self.values)
+            return not any(self._equal(value, wanted) for value in values for wanted in self.values)
         if self.op == "=":
-            return any(self._equal(value, wanted) for value in found for wanted in self.values)
-        return any(compares(value, self.op, self.values[0]) for value in found)
+            return any(self._equal(value, wanted) for value in values for wanted in self.values)
+        return any(compares(value, self.op, self.values[0]) for value in values)
 
-    def _equal(self, value: str, wanted: str) -> bool:
-        return value == wanted if self.exact else same(value.lower(), wanted)
+    def _equal(self, value: str, expected: str) -> bool:
+        return value == expected if self.exact else same(value.lower(), expected)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -126,11 +126,11 @@ def conditions(text: str, joined_by: str = ";") -> tuple[Predicate, ...]:
     for at, char in enumerate(text, 1):
         if not " " <= char <= "~":
             raise ExpressionError(text, at, "a character that is not printable ASCII; leave it out")
-    found, start = [], 0
+    parts, start = [], 0
     for part in text.split(joined_by):
-        found.append(_predicate(text, part, start))
+        parts.append(_predicate(text, part, start))
         start += len(part) + len(joined_by)
-    return tuple(found)
+    return tuple(parts)
 
 
 def _predicate(text: str, part: str, start: int) -> Predicate:
@@ -163,18 +163,18 @@ def _value(text: str, value: str, start: int) -> str:
     return matched.group().rstrip(" ").lower()
 
 
-def same(value: str, wanted: str) -> bool:
+def same(value: str, expected: str) -> bool:
     """Say whether two texts are equal, dotted numbers as versions: 8 and 8.0 are."""
-    if value == wanted:
+    if value == expected:
         return True
-    return bool(_DOTTED.fullmatch(value) and _DOTTED.fullmatch(wanted)) and version_order(value, wanted) == 0
+    return bool(_DOTTED.fullmatch(value) and _DOTTED.fullmatch(expected)) and version_order(value, expected) == 0
 
 
-def compares(value: str, op: str, wanted: str) -> bool:
+def compares(value: str, op: str, expected: str) -> bool:
     """Say whether a value stands as ``op`` says to a dotted number; what is no dotted number does not."""
     if not _DOTTED.fullmatch(value):
         return False
-    order = version_order(value, wanted)
+    order = version_order(value, expected)
     return {">": order > 0, ">=": order >= 0, "<": order < 0, "<=": order <= 0}[op]
 
 
@@ -374,7 +374,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
+class ParsedConstraint:
     """A constraint: a node will do if one of the alternatives holds; the first is preferred. None: no node will."""
 
     alternatives: tuple[Alternative, ...]
@@ -412,24 +412,24 @@ class Opaque:
 OPAQUE: Final = Opaque()
 
 
-class _NotUnderstoodError(Exception):
+class _UnsupportedError(Exception):
     """Something in a constraint that only the ResourceManager can judge."""
 
 
-def understand(text: str) -> Understood | Opaque:
+def parse_constraint(text: str) -> ParsedConstraint | Opaque:
     """Read the canonical JSON of a placement constraint."""
     try:
-        return Understood(_alternatives(json.loads(text)))
-    except (_NotUnderstoodError, ExpressionError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return ParsedConstraint(_alternatives(json.loads(text)))
+    except (_UnsupportedError, ExpressionError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return OPAQUE
 
 
 def _alternatives(node: dict[str, object]) -> tuple[Alternative, ...]:
     if "and" in node:
-        found: tuple[Alternative, ...] = (Alternative(),)
+        alternatives: tuple[Alternative, ...] = (Alternative(),)
         for child in _children(node["and"]):
-            found = _distinct([one & other for one in found for other in _alternatives(child)])
-        return found
+            alternatives = _distinct([one & other for one in alternatives for other in _alternatives(child)])
+        return alternatives
     if "require" in node:
         return (Alternative(parse(str(node["require"]))),)
     if "or" in node:
@@ -439,14 +439,14 @@ def _alternatives(node: dict[str, object]) -> tuple[Alternative, ...]:
 
 def _children(value: object) -> list[dict[str, object]]:
     if not isinstance(value, list) or not all(isinstance(child, dict) for child in value):
-        raise _NotUnderstoodError
+        raise _UnsupportedError
     return value
 
 
-def _distinct(found: list[Alternative]) -> tuple[Alternative, ...]:
-    kept = tuple(dict.fromkeys(found))
+def _distinct(alternatives: list[Alternative]) -> tuple[Alternative, ...]:
+    kept = tuple(dict.fromkeys(alternatives))
     if len(kept) > ALTERNATIVES_MAX:
-        raise _NotUnderstoodError
+        raise _UnsupportedError
     return kept
 
 
@@ -454,12 +454,12 @@ def _single(node: dict[str, object]) -> tuple[Alternative, ...]:
     """Return what a single constraint demands, as `PlacementConstraintsUtil` judges it; nothing if it cannot hold."""
     scope, least, most, op = node["scope"], node["min"], node["max"], node["op"]
     if not isinstance(least, int) or not isinstance(most, int):
-        raise _NotUnderstoodError
+        raise _UnsupportedError
     predicates, counts = [], []
     for target in _children(node["targets"]):
         key, values = target["key"], target["values"]
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            raise _NotUnderstoodError
+            raise _UnsupportedError
         if target["type"] == "NODE_ATTRIBUTE":
             predicate = _attribute(key, values, op)
             if predicate is None:
@@ -469,14 +469,14 @@ def _single(node: dict[str, object]) -> tuple[Alternative, ...]:
             if least > 0 or most != NO_MAXIMUM:
                 counts.append(TagCount(scope == "rack", max(least, 0), most, tuple(sorted(values))))
         else:
-            raise _NotUnderstoodError
+            raise _UnsupportedError
     return (Alternative(conjunction(tuple(predicates)), tuple(sorted(set(counts)))),)
 
 
 def _attribute(key: object, values: list[str], op: object) -> Predicate | None:
     """Return what a target demands of a node's attributes; None if it never holds."""
     if not isinstance(key, str) or len(values) > 1:
-        raise _NotUnderstoodError
+        raise _UnsupportedError
     if key == EXACT_PARTITION:
         return Predicate(key, "=", (values[0] if values else "",), exact=True)
     if not values or op not in {"EQ", "NE"}:
@@ -502,8 +502,8 @@ class Choice:
 
     def nodes_at(self, level: int) -> tuple[Conjunction, ...]:
         """Return what nodes must meet one of at a level, in order and each once."""
-        wanted = {alternative.where for alternative in self.alternatives[: level + 1]}
-        return (ANY,) if ANY in wanted else tuple(sorted(wanted))
+        conjunctions = {alternative.where for alternative in self.alternatives[: level + 1]}
+        return (ANY,) if ANY in conjunctions else tuple(sorted(conjunctions))
 
     @property
     def last(self) -> int:
@@ -517,7 +517,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class NodePreference:
     """What an application requires of all its nodes, and what it prefers, the most important first."""
 
     required: Conjunction = ANY
@@ -526,10 +526,10 @@ class Wish:
     """What is wrong with it, and how to put it right; then no node will do."""
 
 
-NO_WISH: Final = Wish()
+NO_PREFERENCE: Final = NodePreference()
 
 
-def wish(tags: list[str]) -> Wish:
+def node_preference(tags: list[str]) -> NodePreference:
     """Read the tags of an application; those of one kind count in the order of their texts."""
     required, preferred = ANY, list[Predicate]()
     for tag in sorted(tags):
@@ -540,22 +540,22 @@ def wish(tags: list[str]) -> Wish:
             elif name == PREFER:
                 preferred += conditions(tag[len(PREFER) :])
         except ExpressionError as error:
-            return Wish(error=f"{name[:-1]}: {error}")
-    return Wish(required, tuple(dict.fromkeys(preferred))[:PREFERRED_MAX])
+            return NodePreference(error=f"{name[:-1]}: {error}")
+    return NodePreference(required, tuple(dict.fromkeys(preferred))[:PREFERRED_MAX])
 
 
-def choice(of_application: Wish, of_ask: Understood | None) -> Choice:
+def choice(of_application: NodePreference, of_ask: ParsedConstraint | None) -> Choice:
     """Return what an ask may choose from; ``of_ask`` is None where nothing more is known of it."""
     if of_application.error:
         return Choice(())
-    asked = (Alternative(),) if of_ask is None else of_ask.alternatives
-    found = []
+    own_alternatives = (Alternative(),) if of_ask is None else of_ask.alternatives
+    alternatives = []
     for kept in range(len(of_application.preferred), -1, -1):
         where = of_application.required & conjunction(of_application.preferred[:kept])
-        found += [Alternative(where) & alternative for alternative in asked]
-    distinct = tuple(dict.fromkeys(found))
+        alternatives += [Alternative(where) & alternative for alternative in own_alternatives]
+    distinct = tuple(dict.fromkeys(alternatives))
     # what is hard is in the last ones, so the most preferred give way where there are too many
-    return Choice(distinct[-max(ALTERNATIVES_MAX, len(asked)) :])
+    return Choice(distinct[-max(ALTERNATIVES_MAX, len(own_alternatives)) :])
 
 
 GANG: Final = "treadle:gang="
@@ -580,8 +580,8 @@ def gang_of(tags: Collection[str]) -> int:
 
     What is more than `GANG_BOUND` is returned as that.
     """
-    wanted = [tag.removeprefix(GANG) for tag in tags if tag.startswith(GANG)]
-    return max((min(int(each), GANG_BOUND) for each in wanted if each.isascii() and each.isdigit()), default=0)
+    sizes = [tag.removeprefix(GANG) for tag in tags if tag.startswith(GANG)]
+    return max((min(int(each), GANG_BOUND) for each in sizes if each.isascii() and each.isdigit()), default=0)
 
 
 def miscounted(tags: Iterable[str]) -> str:
@@ -602,8 +602,8 @@ def misread(tags: Collection[str]) -> str:
 
 def unread_tags(jobs: Iterable[Collection[str]]) -> list[str]:
     """Return a line for each tag of jobs that looks like one of Treadle's and is none."""
-    found = Counter(tag for tags in jobs for tag in set(tags) if tag.lower().startswith(_BEGIN))
-    unread = {tag: count for tag, count in sorted(found.items()) if not _is_read(tag)}
+    counts = Counter(tag for tags in jobs for tag in set(tags) if tag.lower().startswith(_BEGIN))
+    unread = {tag: count for tag, count in sorted(counts.items()) if not _is_read(tag)}
     lines = [_line(tag, count) for tag, count in list(unread.items())[:_NAMED_MAX]]
     more = len(unread) - len(lines)
     return [*lines, f"{counted(more, 'more tag')} that Treadle does not read"] if more else lines

@@ -204,14 +204,14 @@ class Field(NamedTuple):
 def array_fields(kind: type[Any]) -> tuple[Field, ...]:
     """Return the fields of a kind of event that are arrays, in order."""
     hints = get_type_hints(kind, include_extras=True)
-    found = []
+    fields_of_kind = []
     for field in fields(kind):
         hint = hints[field.name]
         column = next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Column)), None)
         plain = get_args(hint)[0] if column is not None else hint
         if get_origin(plain) is np.ndarray:
-            found.append(Field(field.name, np.dtype(get_args(get_args(plain)[1])[0]), column))
-    return tuple(found)
+            fields_of_kind.append(Field(field.name, np.dtype(get_args(get_args(plain)[1])[0]), column))
+    return tuple(fields_of_kind)
 
 
 def filled(kind: type[E], rows: int, resources: int = 0, **columns: Any) -> E:

@@ -213,12 +213,12 @@ class Explanation:
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        found = asdict(self)
-        for shown, ask in zip(found["asks"], self.asks, strict=True):
+        document = asdict(self)
+        for shown, ask in zip(document["asks"], self.asks, strict=True):
             shown["verdict"] = ask.verdict.value
             for cause, of in zip(shown["causes"], ask.causes, strict=True):
                 cause["verdict"] = of.verdict.value
-        return found
+        return document
 
 
 class Explainer:
@@ -238,7 +238,7 @@ class Explainer:
         self.view = self.cluster.view()
         self.texts = self.cluster.names.texts
         self._counted = self.view.counted == 1
-        self._said = None if self.scratch is None else reasons(self.view, self.scratch)
+        self._sentences = None if self.scratch is None else reasons(self.view, self.scratch)
 
     def find(self, given: str) -> list[int]:
         """Return the indices of the applications that run of which an id, or the end of it (`0042`), is given.
@@ -262,8 +262,8 @@ class Explainer:
             node: say of each ask why it is not on the node of this name
         """
         row = self.view.apps[application]
-        asked = [at for at in self._rows(application) if ask is None or int(self.view.rows["key"][at]) == ask]
-        turned_down = self.cluster.turned_down.counts.get(application, {})
+        rows_asked = [at for at in self._rows(application) if ask is None or int(self.view.rows["key"][at]) == ask]
+        turned_down = self.cluster.rejection_counts.counts.get(application, {})
         return Explanation(
             application=self.id_of(application),
             name=self.texts[int(row["name"])],
@@ -273,8 +273,8 @@ class Explainer:
             policy=self.engine.running.policy.name(),
             facts=self._facts(application),
             turned_down={Fate(fate).name.lower(): count for fate, count in sorted(turned_down.items())},
-            asks=tuple(self._ask(at, node) for at in asked[:ASKS_MAX]),
-            left_out=max(len(asked) - ASKS_MAX, 0),
+            asks=tuple(self._ask(at, node) for at in rows_asked[:ASKS_MAX]),
+            left_out=max(len(rows_asked) - ASKS_MAX, 0),
         )
 
     def _rows(self, application: int) -> Iterator[int]:
@@ -286,7 +286,7 @@ class Explainer:
             row = int(self.view.rows["next"][row])
 
     def _ask(self, row: int, node: str) -> AskExplained:
-        at, nodes, said = self.view.rows[row], _Nodes(self, row), self._said
+        at, nodes, said = self.view.rows[row], _Nodes(self, row), self._sentences
         why, age = (Reason.NEW, 0) if said is None else (Reason(int(said["why"][row])), int(said["age"][row]))
         causes = list(self._causes(row, why, age, nodes))
         whole = {
@@ -327,7 +327,7 @@ class Explainer:
                 yield Cause(Why.TURN, self._turn(why, age))
         else:
             ago = f" (as of {counted(age, 'decision')} ago; since then others were served first)" if age else ""
-            for cause in self._said_of(row, why):
+            for cause in self._sentence_of(row, why):
                 yield Cause(cause.why, cause.text + ago, cause.of)
         yield from against
 
@@ -339,7 +339,7 @@ class Explainer:
         since = f"the latest {counted(age, 'decision')} served others first" if age else "the latest answer was full"
         return f"nodes would do; {since}"
 
-    def _said_of(self, row: int, why: Reason) -> Iterator[Cause]:
+    def _sentence_of(self, row: int, why: Reason) -> Iterator[Cause]:
         """Yield what a reason means, with amounts."""
         at = self.view.rows[row]
         if why == Reason.BACKOFF:
@@ -605,10 +605,10 @@ class _Nodes:
         """Return in words why not on the node of a name."""
         texts, nodes = self._explainer.texts, self._explainer.view.nodes
         index = texts.index(name) if name in texts else -1
-        found = np.flatnonzero((nodes["name"] == index) & (index >= 0))
-        if not len(found):
+        matches = np.flatnonzero((nodes["name"] == index) & (index >= 0))
+        if not len(matches):
             return f"{name} is not a node that the engine knows of"
-        return f"{name}: {'; '.join(dict.fromkeys(self._reason_of(int(node)) for node in found))}"
+        return f"{name}: {'; '.join(dict.fromkeys(self._reason_of(int(node)) for node in matches))}"
 
     def _reason_of(self, node: int) -> str:
         reason = NodeReason(int(self.reasons[node])) if self.here[node] else NodeReason.ELSEWHERE
@@ -665,10 +665,10 @@ class _Nodes:
         """Return the names of nodes and racks that the ask names and of which the partition has none."""
         view, texts = self._explainer.view, self._explainer.texts
         known = {*view.nodes["name"][self.here].tolist(), *view.nodes["rack"][self.here].tolist()}
-        found, place = [], int(view.rows["first_locality"][self._row])
+        unknown_names, place = [], int(view.rows["first_locality"][self._row])
         while place >= 0:
             at = view.places[place]
             if at["count"] > at["assumed"] and int(at["name"]) not in known:
-                found.append(texts[int(at["name"])])
+                unknown_names.append(texts[int(at["name"])])
             place = int(at["next"])
-        return sorted(found)
+        return sorted(unknown_names)

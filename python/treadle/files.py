@@ -164,13 +164,13 @@ class Unpacker:
         """
         self._packed_bytes += len(packed)
         room = self.room - self._unpacked_bytes
-        found: list[bytes] = []
+        pieces: list[bytes] = []
         length = 0
         for at in range(0, len(packed), _STEP_BYTES):
             left = packed[at : at + _STEP_BYTES]
             while left:
                 content, left = self._step(left)
-                found.append(content)
+                pieces.append(content)
                 length += len(content)
                 if stated_bytes is not None and length > stated_bytes:
                     raise UnpackError(f"it unpacks to more than the {stated_bytes} bytes that it states")
@@ -180,7 +180,7 @@ class Unpacker:
                         f"and {UNPACKED_BYTES_MAX >> 20} MiB"
                     )
         self._unpacked_bytes += length
-        return b"".join(found)
+        return b"".join(pieces)
 
     def _step(self, packed: bytes) -> tuple[bytes, bytes]:
         """Return the content of a few bytes, and those behind the end of their frame."""

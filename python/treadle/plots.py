@@ -18,7 +18,7 @@ from treadle.workload.job import Summary, Weighted, Workload, job_work
 
 if TYPE_CHECKING:  # what needs them imports them: they import numba, and a workload is drawn without
     from treadle.simulate.comparison import Interval
-    from treadle.sweep.report import Report
+    from treadle.sweep.report import SweepReport
 
 FORMATS: Final = ("png", "pdf", "svg")
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#8C510A")
@@ -186,9 +186,9 @@ def _grid(runs: Sequence[Document], queues: Sequence[str], sizes: Sequence[str])
     size = np.concatenate([size_classes(each) for each in jobs])
     grid = np.full((len(queues), len(sizes)), np.nan)
     for row, column in product(range(len(queues)), range(len(sizes))):
-        found = _known(slow[(queue == queues[row]) & (size == sizes[column])])
-        if len(found):
-            grid[row, column] = found.mean()
+        values = _known(slow[(queue == queues[row]) & (size == sizes[column])])
+        if len(values):
+            grid[row, column] = values.mean()
     return grid
 
 
@@ -221,8 +221,8 @@ def _steps(run: Document, values: Sequence[float]) -> Steps:
 
 def _fraction(ordered: F64, times: F64) -> F64:
     """Return which fraction of numbers in order is not above each of some."""
-    found: F64 = np.searchsorted(ordered, times, side="right") / max(len(ordered), 1)
-    return found
+    fraction: F64 = np.searchsorted(ordered, times, side="right") / max(len(ordered), 1)
+    return fraction
 
 
 def _known(values: F64) -> F64:
@@ -242,7 +242,7 @@ NAMED_MAX: Final = 12
 """Variants up to this number have a legend each; more are named by what was varied."""
 
 
-def plot_sweep(report: Report, folder: Path, formats: Sequence[str] = ("png",)) -> list[Path]:
+def plot_sweep(report: SweepReport, folder: Path, formats: Sequence[str] = ("png",)) -> list[Path]:
     """Write a plot for each scenario into a folder, in each format; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
@@ -256,7 +256,7 @@ def plot_sweep(report: Report, folder: Path, formats: Sequence[str] = ("png",)) 
     return files
 
 
-def _front(report: Report, scenario: int, name: str) -> Figure:
+def _front(report: SweepReport, scenario: int, name: str) -> Figure:
     from treadle.sweep.report import MEAN
 
     cells = [cell for cell in report.cells if cell.scenario == scenario and report.fairness in cell.figures]
@@ -341,15 +341,15 @@ def _draw_arrivals(workload: Workload, panel: Axes) -> None:
     beside.legend(fontsize=8)
 
 
-def _draw_tail(panel: Axes, found: Weighted, label: str, what: str, unit: float = 1) -> None:
+def _draw_tail(panel: Axes, weighted: Weighted, label: str, what: str, unit: float = 1) -> None:
     """Draw which share of all is larger, both axes logarithmic: a Pareto tail is a straight line."""
     panel.set_xlabel(label)
     panel.set_ylabel(f"share of {what} at least so large")
-    if not len(found.values):
+    if not len(weighted.values):
         return
-    ends = np.cumsum(found.counts)
-    above = 1.0 - (ends - found.counts) / ends[-1]
-    panel.step(found.values / unit, above, where="pre")
+    ends = np.cumsum(weighted.counts)
+    above = 1.0 - (ends - weighted.counts) / ends[-1]
+    panel.step(weighted.values / unit, above, where="pre")
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.grid(alpha=0.3)

@@ -9,15 +9,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-RARE_THRESHOLDS: Final = (100_000, 50, 1_000)
+RELAXED_THRESHOLDS: Final = (100_000, 50, 1_000)
 """When Python looks for garbage where nearly all that is made stays, or is gone without looking."""
 
 
 @contextmanager
-def garbage_sought_rarely() -> Iterator[None]:
+def relaxed_gc() -> Iterator[None]:
     """Let Python look for garbage rarely while the context lasts."""
     before = gc.get_threshold()
-    gc.set_threshold(*RARE_THRESHOLDS)
+    gc.set_threshold(*RELAXED_THRESHOLDS)
     try:
         yield
     finally:
@@ -45,7 +45,7 @@ FIRST: Final = 900
 """Of the process that the kernel is to end first when memory runs out; 0 is usual, 1,000 the most."""
 
 
-def go_first() -> None:
+def raise_priority() -> None:
     """Let the kernel end this process, and those that it starts, before others when memory runs out.
 
     A part of a user's may take all memory of the ResourceManager's host: then the sidecar has to go.
@@ -56,7 +56,7 @@ def go_first() -> None:
             path.write_text(f"{FIRST}\n", "ascii")
 
 
-def give_way(nice: int) -> None:
+def lower_priority(nice: int) -> None:
     """Let others on the processor first, where the system can do that; for all threads begun afterwards too.
 
     Only within a session: some kernels share processors out between sessions first (`sched_autogroup_enabled`). So a

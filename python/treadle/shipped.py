@@ -63,10 +63,10 @@ def _kinds(file: Path) -> str:
     """Return the kinds of the parts of a ready-made policy, without a look at what the parts are."""
     import yaml  # only here, as the next: they take longer to import than all else that names a file
 
-    from treadle.config.parts import DEFAULTS, QUESTIONS
+    from treadle.config.parts import DEFAULTS, PART_KINDS
 
     chosen = yaml.safe_load(file.read_text("utf-8"))["policy"]
-    return " ".join(f"{part}={chosen.get(part, {}).get('kind', DEFAULTS[part])}" for part in QUESTIONS)
+    return " ".join(f"{part}={chosen.get(part, {}).get('kind', DEFAULTS[part])}" for part in PART_KINDS)
 
 
 def summary(file: Path) -> str:

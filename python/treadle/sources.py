@@ -29,16 +29,16 @@ def trees_behind(*roots: str, packages: Path = _PACKAGES) -> dict[Path, ast.Modu
     Raises:
         ValueError: a root has no file.
     """
-    found: dict[Path, ast.Module] = {}
+    trees: dict[Path, ast.Module] = {}
     todo = [file for root in roots for file in _files_of_root(root, packages)]
     while todo:
         file = todo.pop()
-        if file in found:
+        if file in trees:
             continue
-        found[file] = ast.parse(file.read_bytes())
-        names = (*_packages_above(file, packages), *_imported(found[file]))
+        trees[file] = ast.parse(file.read_bytes())
+        names = (*_packages_above(file, packages), *_imported(trees[file]))
         todo += [needed for name in names if (needed := _file_of(name, packages)) is not None]
-    return dict(sorted(found.items()))
+    return dict(sorted(trees.items()))
 
 
 def digest(*roots: str, packages: Path = _PACKAGES) -> str:

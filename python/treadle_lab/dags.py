@@ -112,19 +112,19 @@ def _layers(random: np.random.Generator, count: int, depth: int) -> npt.NDArray[
 
 def _parents(random: np.random.Generator, layers: npt.NDArray[np.int64]) -> list[tuple[int, ...]]:
     """Return one to three parents each, most in the layer above, at least one there: so the depth is as drawn."""
-    found: list[tuple[int, ...]] = []
+    parents: list[tuple[int, ...]] = []
     for layer in layers:
         above = np.flatnonzero(layers == layer - 1)
         earlier = np.flatnonzero(layers < layer - 1)
         if not len(above):
-            found.append(())
+            parents.append(())
             continue
         chosen = {int(random.choice(above))}
         for _ in range(int(random.integers(0, 3))):
             pool = earlier if len(earlier) and random.random() < 0.25 else above
             chosen.add(int(random.choice(pool)))
-        found.append(tuple(sorted(chosen)))
-    return found
+        parents.append(tuple(sorted(chosen)))
+    return parents
 
 
 def _tasks(

@@ -412,8 +412,12 @@ ESTIMATORS: Final[dict[str, Estimator]] = {
 
 
 def _from_history(features: JobFeatures, history: History, point: str) -> Estimate | None:
-    found = history.predict(features, point)
-    return None if found is None else estimate_of(found.mean_ms, max(SIGMA_MIN, found.sigma), found.wide_sigma)
+    prediction = history.predict(features, point)
+    return (
+        None
+        if prediction is None
+        else estimate_of(prediction.mean_ms, max(SIGMA_MIN, prediction.sigma), prediction.wide_sigma)
+    )
 
 
 def pilots_wanted(width: int, ratio: float = 0.03) -> int:

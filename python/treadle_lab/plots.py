@@ -123,9 +123,9 @@ def intervals(rows: Sequence[Row], file: Path) -> None:
                 for row in rows
                 if (row.x, row.series) == (place, series)
             ]
-            found = verdict_of([mine for mine, _ in pairs], [other for _, other in pairs])
-            panel.plot([found.low, found.high], [at, at], color="#0072B2", linewidth=1)
-            panel.plot([found.change], [at], "o", color="#0072B2", markersize=3)
+            verdict = verdict_of([mine for mine, _ in pairs], [other for _, other in pairs])
+            panel.plot([verdict.low, verdict.high], [at, at], color="#0072B2", linewidth=1)
+            panel.plot([verdict.change], [at], "o", color="#0072B2", markersize=3)
         panel.axvline(0.0, color="black", linewidth=0.6)
         panel.set_title(place, fontsize=7)
         panel.tick_params(labelsize=7)

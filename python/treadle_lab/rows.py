@@ -60,8 +60,8 @@ def as_document(rows: Iterable[Row], baseline: str = "") -> dict[str, Any]:
 
 def rows_of(document: Mapping[str, Any]) -> list[Row]:
     """Return the rows of a document that `as_document` made."""
-    found = [row for group in document["rows"] for row in _ungrouped(group, document["units"])]
-    return referred(found, document["baseline"]) if document["baseline"] else found
+    rows = [row for group in document["rows"] for row in _ungrouped(group, document["units"])]
+    return referred(rows, document["baseline"]) if document["baseline"] else rows
 
 
 def referred(rows: Sequence[Row], baseline: str) -> list[Row]:

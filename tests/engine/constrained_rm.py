@@ -9,7 +9,7 @@ from tests.engine.fake_rm import Amounts, FakeRM
 
 from treadle import events
 from treadle.constraints import NodeFacts, eligible, parse
-from treadle.engine.invented_cluster import rows
+from treadle.engine.testing import rows
 from treadle.events import Event
 
 RM = "rm.yarn.io/"

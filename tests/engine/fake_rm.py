@@ -11,7 +11,7 @@ import numpy as np
 from treadle import events
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
-from treadle.engine.invented_cluster import Texts, resource_types, rows
+from treadle.engine.testing import StringTable, resource_types, rows
 from treadle.events import ApplicationState, Event, Fate, NodeState, Replaces
 from treadle.proposals import Proposals
 
@@ -95,7 +95,7 @@ class FakeRM:
         self.user_used: dict[tuple[int, str, str], Amounts] = {}
         self.containers: list[tuple[int, int, Amounts, str]] = []
         self.sequence = 0
-        self._texts = Texts()
+        self._texts = StringTable()
         self._told = False
         self._changed: set[int] = set()
         self._fates: list[dict[str, int]] = []

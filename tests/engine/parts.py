@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from treadle import events
-from treadle.config.parts import PARTS, QUESTIONS
+from treadle.config.parts import PART_KINDS, PARTS
 from treadle.config.settings import Hold, Settings, default_settings, with_parts
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
@@ -19,7 +19,7 @@ from treadle.policy.slearn.table import PilotKeeper, PilotTable
 
 def any_parts() -> st.SearchStrategy[dict[str, str]]:
     """Return a kind for each of the five parts: any goes with any other."""
-    return st.fixed_dictionaries({part: st.sampled_from(_kinds(part)) for part in QUESTIONS})
+    return st.fixed_dictionaries({part: st.sampled_from(_kinds(part)) for part in PART_KINDS})
 
 
 def _kinds(part: str) -> list[str]:

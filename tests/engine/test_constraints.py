@@ -17,7 +17,7 @@ from treadle.engine import Engine
 from treadle.events import NodeState
 from treadle.explain import Explainer, Why
 from treadle.model.classes import CLASSES_MAX, ROWS_AT_ONCE
-from treadle.policy.state import LOOKED
+from treadle.policy.state import SCANNED
 
 
 def round_of(rm: ConstrainedRM, engine: Engine, now_ms: int = 1_000) -> list[int]:
@@ -46,7 +46,7 @@ def test_an_ask_of_few_nodes_does_not_look_at_all_the_others() -> None:
     engine = engine_with()
     assert round_of(one(20, "host=n5|n77", nodes=256), engine) == [5] * 4 + [77] * 4
     scratch = present(engine._policy._scratch)
-    assert scratch.counters[LOOKED] <= 2 * 20
+    assert scratch.counters[SCANNED] <= 2 * 20
 
 
 def test_what_is_preferred_is_no_condition() -> None:

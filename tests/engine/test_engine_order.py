@@ -13,7 +13,7 @@ from tests.engine.fake_rm import LEAF, FakeRM, assumed, cluster, placed
 from treadle.config.reader import parse_settings
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
-from treadle.engine.invented_cluster import small_cluster
+from treadle.engine.testing import small_cluster
 from treadle.events import ApplicationState
 
 

@@ -11,10 +11,10 @@ from tests.engine.parts import engine_with
 
 from treadle.config.settings import Hold, default_settings
 from treadle.engine import Engine
-from treadle.engine.invented_cluster import small_cluster
+from treadle.engine.testing import small_cluster
 from treadle.events import Fate
 from treadle.model.tables import ModelError
-from treadle.policy.state import LOOKED
+from treadle.policy.state import SCANNED
 
 
 def racks(delay: str, **ask: Any) -> FakeRM:
@@ -60,7 +60,7 @@ def test_names_that_no_node_has_cost_one_search_and_not_one_for_each_container()
     assert len(placed(rm, 100, engine)) == 100
     window = engine._policy.fit.window
     assert engine._policy._scratch is not None
-    assert engine._policy._scratch.counters[LOOKED] <= 200 + 100 * window
+    assert engine._policy._scratch.counters[SCANNED] <= 200 + 100 * window
 
 
 def test_a_long_tick_brings_as_many_rack_local_containers_as_there_were_delays_in_it() -> None:

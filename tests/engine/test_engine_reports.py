@@ -24,7 +24,7 @@ from treadle.engine import Engine
 from treadle.events import ApplicationState, Fate
 from treadle.explain import Explainer, Explanation
 from treadle.model import in_flight
-from treadle.model.in_flight import PROPOSAL, TurnedDown
+from treadle.model.in_flight import PROPOSAL, RejectionCounts
 
 
 def held(engine: Engine) -> tuple[list[int], list[int]]:
@@ -320,12 +320,12 @@ def test_it_outlives_a_snapshot_and_goes_with_the_application(rm: FakeRM) -> Non
     rm.applications[0].state = ApplicationState.GONE
     engine.apply(rm.frame())
     inside = present(engine.inside())
-    assert inside[0].turned_down.counts == {}
+    assert inside[0].rejection_counts.counts == {}
 
 
 def test_so_many_applications_are_kept_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_flight, "APPLICATIONS_MAX", 3)
-    counts = TurnedDown()
+    counts = RejectionCounts()
     batch = np.zeros(5, PROPOSAL)
     batch["application"] = range(5)
     fates = np.full(7, Fate.USER_LIMIT, np.uint8)

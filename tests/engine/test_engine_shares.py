@@ -17,7 +17,7 @@ from tests.engine.sleepers import Sleepers, Tree, sharing
 from treadle import events
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Limits
-from treadle.engine.invented_cluster import rows
+from treadle.engine.testing import rows
 from treadle.errors import ConfigError
 
 TWO = {"n1": {"n1.1": None}, "n2": {"n2.1": None, "n2.2": None}}

@@ -19,7 +19,7 @@ from tests.support.optional import present
 from treadle import events
 from treadle.config.settings import Hold
 from treadle.engine import Engine
-from treadle.engine.invented_cluster import Texts, rows
+from treadle.engine.testing import StringTable, rows
 from treadle.events import ApplicationState, ContainerEvent, Fate, NodeState
 from treadle.explain import AskExplained, Explainer, Explanation, Verdict, Why
 
@@ -551,7 +551,7 @@ class Running(Planted):
             if time_ms is not None:
                 row = {"container": number, "application": application, "node": node, "priority": 1}
                 row |= {"event": int(event), "time_ms": time_ms, "created_ms": began_ms, "am": 0, "exit_status": 0}
-                self.events.append(rows(events.Containers, Texts(), [row | {"capability": (1024, 1)}]))
+                self.events.append(rows(events.Containers, StringTable(), [row | {"capability": (1024, 1)}]))
 
     def asked(self) -> AskExplained:
         """Let the engine decide at 100 s; return what is said of the one ask."""

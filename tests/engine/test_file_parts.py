@@ -15,7 +15,7 @@ from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
 from treadle.engine import Engine
-from treadle.engine.invented_cluster import small_cluster
+from treadle.engine.testing import small_cluster
 from treadle.events import PolicySwitch
 from treadle.policy.user_parts import PartFailure
 

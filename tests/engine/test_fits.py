@@ -13,8 +13,8 @@ from tests.engine.parts import engine_with, estimates, ranks, settings_with
 from treadle.config.reader import parse_settings
 from treadle.engine import Engine
 from treadle.errors import ConfigError
-from treadle.policy.loop import FEW, LOOKS_MAX
-from treadle.policy.state import LOOKED
+from treadle.policy.loop import MAX_CANDIDATES_DEGRADED, SCAN_LIMIT
+from treadle.policy.state import SCANNED
 
 
 def asks(rm: FakeRM, *wanted: tuple[int, tuple[int, int]], **more: Any) -> FakeRM:
@@ -215,4 +215,4 @@ def test_a_decide_that_has_looked_at_much_goes_on_with_few_rows() -> None:
     assert made[0] == 3000
     assert 3000 not in made[1000:2000], "a thousand times 6,000 looks are more than there may be"
     assert engine._policy._scratch is not None
-    assert engine._policy._scratch.counters[LOOKED] < LOOKS_MAX + 4000 * 2 * (3000 + FEW + 32)
+    assert engine._policy._scratch.counters[SCANNED] < SCAN_LIMIT + 4000 * 2 * (3000 + MAX_CANDIDATES_DEGRADED + 32)

@@ -15,7 +15,7 @@ from tests.engine.parts import engine_with
 
 from treadle import events
 from treadle.engine import Engine
-from treadle.engine.invented_cluster import Texts, request, rows, small_cluster
+from treadle.engine.testing import StringTable, request, rows, small_cluster
 from treadle.events import array_fields
 from treadle.model.classes import ROWS_AT_ONCE
 
@@ -25,7 +25,7 @@ LARGE = [16384, 8]
 
 def keys(**columns: Any) -> events.Requests:
     """Return asks of application 0 with all keys; a column is a value or a list."""
-    one = rows(events.Requests, Texts(), [request(0, 0, 1, LARGE)])
+    one = rows(events.Requests, StringTable(), [request(0, 0, 1, LARGE)])
     asked = {field.name: np.repeat(getattr(one, field.name), KEYS, axis=0) for field in array_fields(events.Requests)}
     for name, column in {"key": np.arange(1, KEYS + 1), **columns}.items():
         asked[name][:] = column
@@ -46,7 +46,7 @@ def small_engine() -> Engine:
     engine.apply(small_cluster())
     engine.decide(1_000, 100, sequence=1)
     few = [request(0, key, 1, LARGE, priority=key) for key in (1, 2)]
-    cpu_s(engine, rows(events.Requests, Texts(), few), sequence=2)
+    cpu_s(engine, rows(events.Requests, StringTable(), few), sequence=2)
     return engine
 
 

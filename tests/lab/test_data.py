@@ -58,7 +58,7 @@ def test_tpchs_dags_are_read_from_the_checkout(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_facebooks_jobs_are_read_from_the_checkout() -> None:
-    place = present(data.found(data.FACEBOOK))
+    place = present(data.find_data(data.FACEBOOK))
     assert len(read_workload(place).jobs) == 5_894
 
 

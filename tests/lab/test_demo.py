@@ -127,5 +127,5 @@ def test_counting_gives_what_was_written(tmp_path: Path) -> None:
 )
 def test_a_job_has_ended_when_its_application_has(state: str, final: str, seen: str) -> None:
     job = ended(0, 0, state="SUBMITTING")
-    job.saw({"id": "a", "progress": 1, "elapsedTime": 1500, "diagnostics": "", "state": state, "finalStatus": final})
+    job.update({"id": "a", "progress": 1, "elapsedTime": 1500, "diagnostics": "", "state": state, "finalStatus": final})
     assert (job.state, job.ended, job.seconds) == (seen, seen != "RUNNING", 1.5)

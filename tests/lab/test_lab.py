@@ -49,7 +49,7 @@ from treadle_lab.gains.workloads import (
     machines_for,
     queries,
 )
-from treadle_lab.harness.data import GOOGLE, given_or_found
+from treadle_lab.harness.data import GOOGLE, given_or_default
 from treadle_lab.harness.runs import cell_digest, kept_only, run_cells
 from treadle_lab.plots import intervals, lines
 from treadle_lab.rows import Row, Table, as_document, json_text, markdown, referred, rows_of
@@ -177,7 +177,7 @@ def test_gains_draws_from_seed_51_on_and_from_the_second_half_of_google_s_day() 
             google_window(tuning, 1.0)
         with pytest.raises(ValueError, match="for tuning"):
             facebook(tuning, 2009, 0.9, 20)
-    late = {str(row.id) for row in google_jobs(given_or_found(None, GOOGLE, print)) if row.submit_ms >= HALF_MS}
+    late = {str(row.id) for row in google_jobs(given_or_default(None, GOOGLE, print)) if row.submit_ms >= HALF_MS}
     assert {job.id for job in google_half()} <= late
     window = google_window(FIRST_SEED, 4.0)
     assert {job.id for job in window} <= late

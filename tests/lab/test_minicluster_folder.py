@@ -10,24 +10,24 @@ from tests.support.files import written
 
 from treadle_lab.minicluster import ClusterError, ClusterSettings, MiniCluster
 from treadle_lab.minicluster import cluster as clusters
-from treadle_lab.minicluster.site import free_ports, make_anew
+from treadle_lab.minicluster.site import free_ports, recreate
 
 
 def test_what_an_earlier_cluster_left_is_removed(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "cluster"
-    make_anew(folder)
+    recreate(folder)
     (folder / "logs").mkdir()
     (folder / "logs" / "rm.log").write_text("old")
     (folder / "link").symlink_to(tmp_path)
-    make_anew(folder)
+    recreate(folder)
     assert [entry.name for entry in folder.iterdir()] == [".treadle-minicluster"]
     assert tmp_path.is_dir()
 
 
 def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
-    make_anew(tmp_path)
+    recreate(tmp_path)
     assert [entry.name for entry in tmp_path.iterdir()] == [".treadle-minicluster"]
-    make_anew(tmp_path)
+    recreate(tmp_path)
 
 
 def test_the_files_of_somebody_else_stay(tmp_path: Path) -> None:
@@ -41,9 +41,9 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
     with pytest.raises(ClusterError, match="cannot be a cluster's folder"):
-        make_anew(file)
+        recreate(file)
     with pytest.raises(ClusterError, match="cannot be a cluster's folder"):
-        make_anew(file / "below")
+        recreate(file / "below")
 
 
 def test_ports_that_were_chosen_a_moment_ago_are_not_chosen_again() -> None:

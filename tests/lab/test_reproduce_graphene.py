@@ -15,7 +15,7 @@ from treadle.dag import Dag, Stage
 from treadle.workload.job import Job, Workload, arranged
 from treadle_lab.cli.reproduce.graphene import app
 from treadle_lab.dags import Shape
-from treadle_lab.harness.runs import Asked
+from treadle_lab.harness.runs import RunSettings
 from treadle_lab.papers.graphene import experiment, simulations
 from treadle_lab.papers.graphene import jobs as graphene_jobs
 from treadle_lab.papers.graphene.experiment import Outcome, Sizes, run_seeds, runs_of
@@ -70,7 +70,7 @@ def outcome(_small: object) -> Outcome:
 
 
 def run(tpch: Path | None, sizes: Sizes, keep: Path | None = None) -> Outcome:
-    (found,) = run_seeds(tpch, sizes, [1], Asked(keep, 1))
+    (found,) = run_seeds(tpch, sizes, [1], RunSettings(keep, 1))
     return found
 
 
@@ -273,13 +273,13 @@ def test_the_same_jobs_believed_to_be_others_are_another_result() -> None:
 
 def test_seeds_are_told_and_kept(tmp_path: Path) -> None:
     told = []
-    first = run_seeds(None, WRONG, [1, 2], Asked(tmp_path, 1), lambda *now: told.append(now))
+    first = run_seeds(None, WRONG, [1, 2], RunSettings(tmp_path, 1), lambda *now: told.append(now))
     runs = 2 * len(list(runs_of(None, WRONG, 1)))
     assert told[-1] == (runs, runs)
     assert [outcome.seed for outcome in first] == [1, 2]
     files = set(tmp_path.rglob("*.json"))
     assert len(files) == runs
-    again = run_seeds(None, WRONG, [2, 1], Asked(tmp_path, 1))
+    again = run_seeds(None, WRONG, [2, 1], RunSettings(tmp_path, 1))
     assert results_of(again[::-1], None, {}) == results_of(first, None, {})
     assert set(tmp_path.rglob("*.json")) == files
 

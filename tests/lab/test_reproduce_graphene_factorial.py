@@ -15,15 +15,15 @@ from typer.testing import CliRunner
 from treadle.simulator.feed import planned_machines
 from treadle_lab.cli.reproduce.graphene_factorial import app
 from treadle_lab.dags import Shape, generate
-from treadle_lab.harness.runs import Asked
+from treadle_lab.harness.runs import RunSettings
 from treadle_lab.papers.graphene import jobs as graphene_jobs
 from treadle_lab.papers.graphene import simulations
-from treadle_lab.papers.graphene.factorial import Levels, Size, Wanted, results_of, run_factorial
+from treadle_lab.papers.graphene.factorial import Levels, Selection, Size, results_of, run_factorial
 from treadle_lab.papers.graphene.jobs import AS_IT_IS, BFS, GRAPHENE, PRODUCTION, TETRIS_ALL, Mix, Variation
 from treadle_lab.papers.graphene.simulations import scenario_of
 
 LEVELS = Levels(("generated",), (Size(3, 2),), (0.6,), (500,), (1.0,), ((0.5, 0.7),), (16, 0), (1.0,), (None, 1.5))
-WANTED = Wanted(LEVELS, ("bfs-cores", "graphene"), (1, 2), True, True, None)
+WANTED = Selection(LEVELS, ("bfs-cores", "graphene"), (1, 2), True, True, None)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -75,12 +75,12 @@ def test_jobs_as_in_production_have_four_resources_and_edges_one_to_one() -> Non
 
 
 def test_runs_are_kept_and_levels_are_means_over_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = results_of(WANTED, run_factorial(WANTED, Asked(tmp_path, 1)))
+    found = results_of(WANTED, run_factorial(WANTED, RunSettings(tmp_path, 1)))
     each = rows_of(found.as_json(), "graphene-rows")
     assert len(each) == 6
     assert len(list(tmp_path.rglob("runs/**/*.json"))) == 6 * 2 * 2
     monkeypatch.setattr(simulations, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
-    assert results_of(WANTED, run_factorial(WANTED, Asked(tmp_path, 1))) == found
+    assert results_of(WANTED, run_factorial(WANTED, RunSettings(tmp_path, 1))) == found
     graphene = {levels[:-1]: row for levels, row in each.items() if levels[-1] == "graphene"}
     assert set(graphene) == {(candidates, overbook) for candidates in ("16", "all") for overbook in ("counted", "1.5")}
     over = "throughput over bfs (%)"
@@ -93,7 +93,7 @@ def test_runs_are_kept_and_levels_are_means_over_the_others(tmp_path: Path, monk
 
 def test_wrong_estimates_change_what_is_believed_and_not_the_jobs(tmp_path: Path) -> None:
     wrong = replace(WANTED, levels=replace(LEVELS, wrong=(1.0, 3.0), candidates=(16,), overbook=(None,)), seeds=(1,))
-    found = results_of(wrong, run_factorial(wrong, Asked(tmp_path, 1))).as_json()
+    found = results_of(wrong, run_factorial(wrong, RunSettings(tmp_path, 1))).as_json()
     right, off = (mean_of(found, "graphene-rows", "batch (s)", factor, "bfs") for factor in ("1.0", "3.0"))
     assert right == off, "breadth first believes nothing"
 
@@ -101,7 +101,7 @@ def test_wrong_estimates_change_what_is_believed_and_not_the_jobs(tmp_path: Path
 def test_usage_is_misjudged_where_tasks_use_more_than_overbooking_allows_for(tmp_path: Path) -> None:
     levels = replace(LEVELS, usages=((0.1, 0.1), (1.0, 1.0)), candidates=(0,))
     wanted = replace(WANTED, levels=levels, seeds=(1,))
-    found = results_of(wanted, run_factorial(wanted, Asked(tmp_path, 1))).as_json()
+    found = results_of(wanted, run_factorial(wanted, RunSettings(tmp_path, 1))).as_json()
 
     def batch_s(usage: str, overbook: str) -> float:
         return float(mean_of(found, "graphene-rows", "batch (s)", usage, overbook, "graphene"))

@@ -15,7 +15,7 @@ from tests.support.tables import rows_of
 
 from treadle.cli.main import run
 from treadle.errors import UserError
-from treadle_lab.harness.data import FACEBOOK_2010, found
+from treadle_lab.harness.data import FACEBOOK_2010, find_data
 from treadle_lab.papers.hdrf import facebook
 from treadle_lab.papers.hdrf.facebook import (
     LARGE_LEAVES,
@@ -31,7 +31,7 @@ from treadle_lab.papers.hdrf.facebook import (
 
 @pytest.fixture(scope="module")
 def sample() -> Path:
-    return present(found(FACEBOOK_2010))
+    return present(find_data(FACEBOOK_2010))
 
 
 def test_the_workload_is_the_paper_s_as_far_as_it_is_known(sample: Path) -> None:

@@ -16,7 +16,7 @@ from tests.support.tables import rows_of
 from treadle.config.reader import read_settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
-from treadle_lab.harness.data import FACEBOOK_2010, found
+from treadle_lab.harness.data import FACEBOOK_2010, find_data
 from treadle_lab.papers.hdrf import sls as testbed
 from treadle_lab.papers.hdrf.facebook import LEAVES, TITLES, queue_of, schedule
 from treadle_lab.papers.hdrf.sls import (
@@ -34,7 +34,7 @@ from treadle_lab.sls.play import KeptPlays, Pace, Played, PlayedJob, Player, Sch
 
 @pytest.fixture(scope="module")
 def sample() -> Path:
-    return present(found(FACEBOOK_2010))
+    return present(find_data(FACEBOOK_2010))
 
 
 def test_jobs_are_the_simulators_compressed(sample: Path) -> None:

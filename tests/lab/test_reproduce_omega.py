@@ -12,14 +12,14 @@ from tests.support.tables import rows_of
 
 from treadle.cli.main import run
 from treadle.errors import UserError
-from treadle_lab.harness.data import OMEGA, found
+from treadle_lab.harness.data import OMEGA, find_data
 from treadle_lab.models.cell import JobKind
 from treadle_lab.papers.omega.comparison import Comparison, Spread, claims_of, compare, read_reference
 from treadle_lab.papers.omega.figures import FIGURES, GOOGLE_FIGURES
 from treadle_lab.papers.omega.points import ROW_COLUMNS, Point, read_points, run_points
 
 HEADER = "architecture,machines,batch_rate_factor,t_job_service_s"
-REFERENCE = found(OMEGA)
+REFERENCE = find_data(OMEGA)
 
 
 def points_file(folder: Path, *lines: str, header: str = HEADER) -> Path:

@@ -12,7 +12,7 @@ from tests.support.optional import present
 from treadle.cli.main import run
 from treadle.errors import UserError
 from treadle.policy.mapreduce import WorkerPolicy
-from treadle_lab.harness.data import FACEBOOK_2010, GOOGLE, found
+from treadle_lab.harness.data import FACEBOOK_2010, GOOGLE, find_data
 from treadle_lab.models.cell import Cell, JobKind
 from treadle_lab.papers.omega.points import GoogleDay, Point, read_google_day, run_points
 from treadle_lab.papers.omega.specialist import (
@@ -26,13 +26,13 @@ from treadle_lab.papers.omega.specialist import (
 
 @pytest.fixture(scope="module")
 def google() -> GoogleDay:
-    place = present(found(GOOGLE))
+    place = present(find_data(GOOGLE))
     return read_google_day(place)
 
 
 @pytest.fixture(scope="module")
 def mapreduce() -> MapReduceJobs:
-    place = present(found(FACEBOOK_2010))
+    place = present(find_data(FACEBOOK_2010))
     return read_mapreduce(place)
 
 

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from treadle.constraints import ANY, parse
 from treadle.errors import UserError
 from treadle_lab.cli.reproduce import phoenix
-from treadle_lab.harness.data import EAGLE, found
-from treadle_lab.harness.runs import Asked as Kept
+from treadle_lab.harness.data import EAGLE, find_data
+from treadle_lab.harness.runs import RunSettings as Kept
 from treadle_lab.models.worker_state import Trace, trace_of
 from treadle_lab.models.workers import SYSTEMS, Eligible, run_workers, simulate_workers, warm_up
 from treadle_lab.papers.phoenix.central import CENTRAL, simulate_central
@@ -25,9 +25,9 @@ from treadle_lab.papers.phoenix.constraints import (
     CONSTRAINED,
     KINDS,
     SAID,
-    Asked,
+    JobConstraints,
     Machines,
-    Wanted,
+    TraceConstraints,
     eligible_of,
     made_for,
     trace_named,
@@ -57,20 +57,25 @@ def eligible_for(trace: Trace, seed: int) -> Eligible:
     return eligible_of(trace, wanted.machines, wanted.asked)
 
 
-def run(trace: Trace, wanted: Wanted, *systems: str, slowdown: float = 1.25, kept: Kept | None = None) -> list[Run]:
+def run(
+    trace: Trace, wanted: TraceConstraints, *systems: str, slowdown: float = 1.25, kept: Kept | None = None
+) -> list[Run]:
     setup = Setup(trace, wanted.machines.slots, 1.0, lambda _: wanted, slowdown)
-    return run_systems(systems, setup, [1], asked=kept)
+    return run_systems(systems, setup, [1], settings=kept)
 
 
-def two_that_one_machine_serves(second: int) -> Wanted:
+def two_that_one_machine_serves(second: int) -> TraceConstraints:
     """The third machine alone serves job 0, the second alone job ``second``."""
     machines = Machines(4, {"isa": ["x86", "x86", "arm", "arm"], "cores": ["8", "16", "16", ""]})
-    asked = {0: Asked(parse("isa=arm;cores>=16"), ANY), second: Asked(parse("isa=x86"), parse("cores>=16"))}
-    return Wanted(machines, asked)
+    asked = {
+        0: JobConstraints(parse("isa=arm;cores>=16"), ANY),
+        second: JobConstraints(parse("isa=x86"), parse("cores>=16")),
+    }
+    return TraceConstraints(machines, asked)
 
 
 def test_the_original_simulators_figures_are_met() -> None:
-    place = present(found(EAGLE))
+    place = present(find_data(EAGLE))
     trace = trace_named("google")
     assert (len(trace), len(trace.duration_s), int(trace.is_long.sum())) == (14_808, 392_829, 1_222)
     setup = Setup(trace, 12_000, 1.0, lambda _: unconstrained(12_000))
@@ -94,7 +99,7 @@ def test_all_systems_run_by_what_warm_up_compiled() -> None:
 
 
 def test_a_replays_figures_of_dlwl_are_met() -> None:
-    place = present(found(EAGLE))
+    place = present(find_data(EAGLE))
     setup = Setup(trace_named("google"), 9_000, 1.0, lambda _: unconstrained(9_000))
     comparisons = compare(run_systems(["dlwl"], setup, [1]), read_references(place))
     assert [one.figure for one in comparisons] == ["mean_s", "p50_s", "p90_s", "p99_s"]
@@ -137,14 +142,14 @@ def test_values_compare_as_the_language_says() -> None:
     machines = Machines(3, {"kernel": ["4.9", "4.14", ""], "zone": ["X", "y", "x"]})
     hard = ["kernel>=4.14", "zone=x|z", "kernel!=4.9.0;zone!=y"]
     soft = [ANY, ANY, parse("kernel>=5")]
-    asked = {job: Asked(parse(text), soft[job]) for job, text in enumerate(hard)}
+    asked = {job: JobConstraints(parse(text), soft[job]) for job, text in enumerate(hard)}
     eligible = eligible_of(small(), machines, asked)
     rows = [eligible.workers[eligible.hard[job]].tolist() for job in range(3)]
     assert rows == [[False, True, False], [True, False, True], [False, False, True]]
     assert (eligible.full == eligible.hard).all()  # no machine meets the soft one too
     assert eligible.constrained.all()
     with pytest.raises(UserError, match="job 0: no machine meets 'kernel>=7'; ask for less"):
-        eligible_of(small(), machines, {0: Asked(parse("kernel>=7"), ANY)})
+        eligible_of(small(), machines, {0: JobConstraints(parse("kernel>=7"), ANY)})
 
 
 def test_over_half_of_the_tasks_are_constrained_and_every_job_can_run() -> None:
@@ -164,15 +169,23 @@ def test_over_half_of_the_tasks_are_constrained_and_every_job_can_run() -> None:
 def test_the_engine_itself_keeps_jobs_where_they_may_run(name: str) -> None:
     trace = replace(trace_of("made", [0.0, 1.0, 2.0], [[10.0] * 3, [200.0] * 2, [20.0]]), cutoff_s=100.0)
     machines = Machines(4, {"isa": ["x86", "arm", "x86", ""], "rack": ["r", "r", "s", "s"]})
-    asked = {0: Asked(parse("isa=arm"), ANY), 1: Asked(parse("rack=s"), ANY), 2: Asked(ANY, parse("isa=arm"))}
+    asked = {
+        0: JobConstraints(parse("isa=arm"), ANY),
+        1: JobConstraints(parse("rack=s"), ANY),
+        2: JobConstraints(ANY, parse("isa=arm")),
+    }
     eligible = eligible_of(trace, machines, asked)
-    outcome = simulate_central(CENTRAL[name], trace, 4, Wanted(machines, asked), eligible, seed=1, relaxed_slowdown=1.5)
+    outcome = simulate_central(
+        CENTRAL[name], trace, 4, TraceConstraints(machines, asked), eligible, seed=1, relaxed_slowdown=1.5
+    )
     assert outcome.response_s[:2] == pytest.approx([30.0, 200.0], abs=6)
     # under srpt a soft constraint is hard; under phoenix the job may give it up, and then takes longer
     where = [20.0 + 28.0] if name == "central-srpt" else [30.0, 30.0 + 8.0, 20.0 + 28.0]
     assert min(abs(outcome.response_s[2] - each) for each in where) <= 8
     assert outcome.relaxed.tolist() == [0, 0, int(outcome.response_s[2] < 40.0)]
-    again = simulate_central(CENTRAL[name], trace, 4, Wanted(machines, asked), eligible, seed=1, relaxed_slowdown=1.5)
+    again = simulate_central(
+        CENTRAL[name], trace, 4, TraceConstraints(machines, asked), eligible, seed=1, relaxed_slowdown=1.5
+    )
     assert (again.response_s == outcome.response_s).all()
 
 
@@ -207,8 +220,8 @@ def test_traces_that_are_made_say_so(name: str, jobs: int, cutoff_s: float) -> N
 def test_a_relaxed_slowdown_is_how_much_longer_a_relaxed_task_runs() -> None:
     # all of the machines that meet the soft constraint are busy for long; the job gives it up
     trace = trace_of("made", [0.0, 10.0], [[1000.0], [20.0]])
-    asked = {0: Asked(parse("isa=arm"), ANY), 1: Asked(ANY, parse("isa=arm"))}
-    wanted = Wanted(Machines(12, {"isa": ["arm", *["x86"] * 11]}), asked)
+    asked = {0: JobConstraints(parse("isa=arm"), ANY), 1: JobConstraints(ANY, parse("isa=arm"))}
+    wanted = TraceConstraints(Machines(12, {"isa": ["arm", *["x86"] * 11]}), asked)
     found_s = {}
     for slowdown in (1.0, 2.0):
         (ran,) = run(trace, wanted, "phoenix", slowdown=slowdown)

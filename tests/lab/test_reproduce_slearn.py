@@ -18,7 +18,7 @@ from treadle.simulate.comparison import interval_of_ratio
 from treadle.simulator.feed import JobHints
 from treadle_lab.cli.reproduce.slearn import app
 from treadle_lab.estimators import JobFeatures, JobRecord
-from treadle_lab.harness.runs import Asked
+from treadle_lab.harness.runs import RunSettings
 from treadle_lab.papers.slearn.experiment import Draws, Outcome, SchemeRun, run_draws, run_model
 from treadle_lab.papers.slearn.figures import results_of
 from treadle_lab.papers.slearn.paper import levels
@@ -83,16 +83,16 @@ def test_equal_seeds_give_equal_figures(extract: Path, outcome: Outcome) -> None
 def test_runs_depend_on_the_extract_and_are_kept(
     extract: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, told = Asked(tmp_path / "kept", 1), []
+    asked, told = RunSettings(tmp_path / "kept", 1), []
     draws = Draws(extract, JOBS, NODES, Choices())
-    first = run_draws(draws, [1, 2], SCHEMES[2:4], model=True, asked=asked)
+    first = run_draws(draws, [1, 2], SCHEMES[2:4], model=True, settings=asked)
     monkeypatch.setattr("treadle_lab.papers.slearn.experiment.run_model", None)  # nothing runs any more
-    again = run_draws(draws, [2], SCHEMES[2:4], model=True, asked=asked, progress=lambda *now: told.append(now))
+    again = run_draws(draws, [2], SCHEMES[2:4], model=True, settings=asked, progress=lambda *now: told.append(now))
     assert told[0] == (2, 2)
     for name, completion_ms in again[0].completion_ms.items():
         assert completion_ms.tolist() == first[1].completion_ms[name].tolist()
     with pytest.raises(UserError, match=r"seed 3, 3sigma: TypeError.*\n.*1 of 1 runs failed; the same command tries"):
-        run_draws(draws, [3], SCHEMES[2:3], model=True, asked=asked)
+        run_draws(draws, [3], SCHEMES[2:3], model=True, settings=asked)
     keys = {SchemeRun(other, 1, SCHEMES[0], model=False).key for other in (draws, replace(draws, jobs=JOBS + 1))}
     keys |= {SchemeRun(draws, 1, scheme, model=True).key for scheme in SCHEMES[:2]}
     assert len(keys) == 4

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treadle import events
-from treadle.engine.invented_cluster import Texts, request, rows
+from treadle.engine.testing import StringTable, request, rows
 from treadle.events import ApplicationState
 from treadle.model.applications import MOVED_MAX, ApplicationTable
 from treadle.model.hints import HintTable
@@ -38,7 +38,7 @@ def test_the_order_is_that_of_sorting_all(told: list[list[dict[str, Any]]]) -> N
     table.queues_changed(QUEUES)
     table.sort()
     for frame in told:
-        table.apply(rows(events.Applications, Texts(), frame), names)
+        table.apply(rows(events.Applications, StringTable(), frame), names)
         table.sort()
         listed, first = table.leaf_applications.tolist(), table.leaf_first.tolist()
         assert table.rank[listed].tolist() == list(range(len(listed)))
@@ -57,7 +57,7 @@ def test_in_use_are_those_that_have_not_ended_and_those_that_ended_since_it_was_
     table = ApplicationTable(2)
     living: list[int] = []
     for frame in told:
-        table.apply(rows(events.Applications, Texts(), frame), names)
+        table.apply(rows(events.Applications, StringTable(), frame), names)
         assert table.in_use().tolist() == sorted({*living, *(row["application"] for row in frame)})
         table.drop_ended()
         living = [at for at in range(table.size) if table.at["state"][at] != ApplicationState.GONE]
@@ -100,7 +100,7 @@ def test_the_list_of_rows_is_in_order_whatever_comes_in_a_frame(told: list[list[
     expected: dict[tuple[int, int], tuple[int, int, int]] = {}
     for frame in told:
         given_rows = [request(capability=[1], **row) for row in frame]
-        table.apply(rows(events.Requests, Texts(), given_rows), apps, names)
+        table.apply(rows(events.Requests, StringTable(), given_rows), apps, names)
         for row in frame:
             expected.pop((row["application"], row["key"]), None)
             if row["count"]:

@@ -27,7 +27,7 @@ from tests.support.framed_rm import ANSWER_BYTES, ANSWER_ROWS, FramedRM
 
 from treadle.config.reader import read_roster
 from treadle.config.settings import RosterEngine
-from treadle.live.door import Close, close_all
+from treadle.live.question_socket import Close, close_all
 from treadle.sidecar.child import ChildProcess
 from treadle.sidecar.hub import Hub
 from treadle.simulator.scenario import ScenarioModel

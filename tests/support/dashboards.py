@@ -14,8 +14,8 @@ from tests.support.waiting import eventually
 
 from treadle.dashboard.collector import Board, Collector
 from treadle.dashboard.history import History
-from treadle.dashboard.reading import Held, Reader, nobody_tells
-from treadle.dashboard.server import Doorkeeper, Explain, Parts, Questions, addresses, listen, server_of
+from treadle.dashboard.reading import Held, Reader, no_held_nodes
+from treadle.dashboard.server import Authenticator, Explain, ExplainRequests, Parts, addresses, listen, server_of
 
 TOKEN = "a-token-of-tests-0123456789"
 ANSWER_S = 120.0
@@ -36,15 +36,15 @@ class Dashboard:
 
 @contextmanager
 def dashboard(
-    rm: str, folder: Path, explain: Explain, urls: tuple[str, ...] = (), held: Held = nobody_tells
+    rm: str, folder: Path, explain: Explain, urls: tuple[str, ...] = (), held: Held = no_held_nodes
 ) -> Iterator[Dashboard]:
     """Serve a dashboard that has looked at least once."""
     history, board, reader = History(folder / "history.sqlite"), Board(), Reader(rm)
     collector = Collector(reader, history, board, held=held)
-    questions = Questions(reader, explain)
+    questions = ExplainRequests(reader, explain)
     with listen("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
-        parts = Parts(collector, board, history, questions, addresses("127.0.0.1", port, urls), Doorkeeper(TOKEN))
+        parts = Parts(collector, board, history, questions, addresses("127.0.0.1", port, urls), Authenticator(TOKEN))
         server = server_of(parts)
         thread = Thread(target=server.run, args=([listening],))
         thread.start()

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from treadle.config.settings import Entry, RosterEngine, engines_of
-from treadle.engine.invented_cluster import small_cluster
+from treadle.engine.testing import small_cluster
 from treadle.events import Fates, Settings
 from treadle.proposals import NOTHING_HELD, Proposals
 from treadle.sidecar.child import ChildProcess, EventSource, Work
@@ -66,7 +66,7 @@ class PlainChild:
         assert self.idle
         self._working = True
         self.frames.append(self._decoder.decode(work.frame))
-        self.beside.append(work.beside)
+        self.beside.append(work.events)
         if not self.thinks:
             self.answer()
 
@@ -128,7 +128,7 @@ class Manager:
             self._make,
             clock_ns=lambda: self.now_ms * 1_000_000,
             read_roster=self._read,
-            beside=beside,
+            source=beside,
         )
         self._encoder = FrameEncoder()
         self.sequence, self.configuration, self.limit, self.batch = 0, 1, 512, 4

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from treadle.config.parts import DEFAULTS, QUESTIONS, PartRegistry, Traits
+from treadle.config.parts import DEFAULTS, PART_KINDS, PartRegistry, Traits
 from treadle.config.settings import default_settings, with_parts
 from treadle.model.carry import LEARNED
 from treadle.model.queues import FIFO
-from treadle.policy.catalogue import OWN, register_parts
+from treadle.policy.catalogue import BUILTIN_PARTS, register_parts
 from treadle.policy.node_search import RULES as FITS
 from treadle.policy.orders import RULES as ORDERS
 from treadle.policy.orders import follows_use
@@ -29,7 +29,7 @@ register_parts()
 
 def test_each_part_with_compiled_steps_has_a_number() -> None:
     for part, rules in (("share", SHARES), ("order", ORDERS), ("fit", FITS)):
-        assert {own.make.steps for own in OWN if own.part == part and own.make.steps} == rules.keys()
+        assert {own.make.steps for own in BUILTIN_PARTS if own.part == part and own.make.steps} == rules.keys()
 
 
 def test_each_file_of_compiled_steps_has_a_number_of_its_own() -> None:
@@ -54,29 +54,33 @@ def test_nobody_asks_for_the_name_of_a_part() -> None:
 
 def test_each_part_has_a_row_in_the_docs() -> None:
     section = PARTS[PARTS.index("## The parts") : PARTS.index("## When a part")]
-    for own in OWN:
+    for own in BUILTIN_PARTS:
         assert f"`{own.kind}`" in section, f"{own.part}.{own.kind}"
 
 
 def test_what_parts_keep_is_found_again_after_a_snapshot() -> None:
     section = KEPT[KEPT.index("## Kept") : KEPT.index("## Lost")]
-    kept = {kept for own in OWN for kept in own.traits.keeps}
+    kept = {kept for own in BUILTIN_PARTS for kept in own.traits.keeps}
     assert len(kept) > 10
     learned = {*LEARNED, *OF_PILOTS}
     for each in kept:
-        for name in each.what.split(", "):
+        for name in each.description.split(", "):
             assert name in section or name in learned, name
-            assert each.found_by != "application" or name in learned, f"{name} is lost by a snapshot"
+            assert each.lookup != "application" or name in learned, f"{name} is lost by a snapshot"
 
 
 def test_the_parts_that_do_as_the_resource_manager_says_are_the_default_ones() -> None:
-    follows = {own.part: own.kind for own in OWN if own.part in ("gate", "share", "order") and not own.traits.overrides}
+    follows = {
+        own.part: own.kind
+        for own in BUILTIN_PARTS
+        if own.part in ("gate", "share", "order") and not own.traits.overrides
+    }
     assert follows == {part: DEFAULTS[part] for part in ("gate", "share", "order")}
 
 
 def test_a_part_of_which_nothing_is_said_overrides() -> None:
     registry = PartRegistry()
-    for part in QUESTIONS:
+    for part in PART_KINDS:
         registry.register(part, DEFAULTS[part])(lambda parameters: parameters)
     policy = default_settings(registry).policy
     assert policy.overrides_guarantees() and policy.overrides_order() and policy.holds_back()

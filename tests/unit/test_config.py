@@ -11,7 +11,7 @@ from tests.support.files import written
 from tests.support.optional import present
 
 from treadle.config.part_files import BYTES_MAX as PART_BYTES_MAX
-from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, PartRegistry
+from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS, Parameters, PartRegistry
 from treadle.config.reader import parse_settings, peek_source, read_settings
 from treadle.config.settings import default_settings
 from treadle.config.text import default_yaml
@@ -203,7 +203,7 @@ def test_what_is_written_is_the_defaults(parts: PartRegistry) -> None:
     assert parse_settings("f", text, parts) == default_settings(parts)
     assert "    # How many.\n    window: 64\n" in text
     assert "    # or kind: first_fit\n" in text
-    for part in QUESTIONS:
+    for part in PART_KINDS:
         assert f"  {part}:\n" in text
 
 

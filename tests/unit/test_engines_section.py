@@ -23,7 +23,7 @@ from treadle.config.text import with_absolute_paths
 from treadle.errors import ConfigError, UserError
 from treadle.live.policies import LivePolicies, own_settings
 from treadle.live.policy_memory import state_folder
-from treadle.live.session import Waits
+from treadle.live.session import WaitMetrics
 from treadle.policy.catalogue import register_parts
 from treadle.replay.verify import recorded_settings
 from treadle.sidecar.merge import REPORT_INTERVAL_MS
@@ -550,7 +550,7 @@ def asks(*counts: int) -> npt.NDArray[np.int64]:
 
 
 def test_from_an_ask_to_the_decision_that_takes_it_up() -> None:
-    waits = Waits()
+    waits = WaitMetrics()
     waits.take(header(1000), asks(2))
     waits.take(header(1500), asks(3, 1))
     waits.take(header(1600), asks(3, 0))
@@ -563,7 +563,7 @@ def test_from_an_ask_to_the_decision_that_takes_it_up() -> None:
 
 
 def test_who_asks_anew_waits_anew() -> None:
-    waits = Waits()
+    waits = WaitMetrics()
     for at_ms, count in ((1000, 1), (1100, 0), (5000, 1)):
         waits.take(header(at_ms), asks(count))
     waits.attempted(5001)

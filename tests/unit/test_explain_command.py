@@ -32,11 +32,11 @@ from treadle.config.settings import default_settings
 from treadle.config.trust import EXPLAIN_SOCKET
 from treadle.engine import Engine
 from treadle.errors import UserError
-from treadle.live import door as door_module
-from treadle.live.door import Door, ask_door, opened
-from treadle.live.engines import HubDoor
-from treadle.live.explain_server import ExplainDoor, open_door
+from treadle.live import question_socket as door_module
+from treadle.live.engines import HubQuestionServer
+from treadle.live.explain_server import ExplainServer, open_explain_server
 from treadle.live.policy_memory import state_folder
+from treadle.live.question_socket import QuestionServer, ask_server, opened
 from treadle.shipped import templates
 from treadle.sidecar.hub import Hub
 
@@ -58,17 +58,17 @@ def new_engine() -> Engine:
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[ExplainDoor]:
+def door(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[ExplainServer]:
     folder = tmp_path_factory.mktemp("door") / "state"
-    with closing(present(open_door(folder, lambda action: action(engine)))) as door:
+    with closing(present(open_explain_server(folder, lambda action: action(engine)))) as door:
         yield door
 
 
-def explain(door: ExplainDoor, *words: str) -> list[str]:
+def explain(door: ExplainServer, *words: str) -> list[str]:
     return ["explain", *words, "--socket", str(door.path)]
 
 
-def test_an_ask_that_is_never_served_is_told_with_an_exit_code(door: ExplainDoor, cli: Cli) -> None:
+def test_an_ask_that_is_never_served_is_told_with_an_exit_code(door: ExplainServer, cli: Cli) -> None:
     shown = cli(explain(door, "application_0_0002", "--node", "n0"), 1).out
     for text in ("never", "no node of the cluster is that large", "16384 memory-mb", "1 too small", "ask 7"):
         assert text in shown
@@ -77,7 +77,7 @@ def test_an_ask_that_is_never_served_is_told_with_an_exit_code(door: ExplainDoor
 
 
 def test_the_queue_of_a_job_is_named_if_it_is_starved(
-    door: ExplainDoor, engine: Engine, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    door: ExplainServer, engine: Engine, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = json.loads(cli([*explain(door, "application_0_0002"), "--json"], 1).out)["queue"]
     lines = [f"starved: queue {path} has 2.5% of the 15.0%", f"starved: queue {path}.other has 1.0% of the 9.0%"]
@@ -132,9 +132,9 @@ def several(config: Path, hub: SharedOut, **engines: Engine) -> Iterator[str]:
     """Open the doors of a hub and of engines; yields the address of their manager."""
     with ExitStack() as stack:
         for name, engine in engines.items():
-            door = open_door(state_folder(config, engine=name), partial(_do, engine))
+            door = open_explain_server(state_folder(config, engine=name), partial(_do, engine))
             stack.enter_context(closing(present(door)))
-        of_hub = opened(state_folder(config), lambda path: HubDoor(path, config, cast(Hub, hub)))
+        of_hub = opened(state_folder(config), lambda path: HubQuestionServer(path, config, cast(Hub, hub)))
         stack.enter_context(closing(present(of_hub)))
         figures = json.dumps({"engines": {name: {} for name in ("prod", "rest")}})
         settings = {"yarn.scheduler.treadle.config.file": str(config)}
@@ -164,11 +164,11 @@ def test_its_engine_is_asked(
         assert ask_sidecar(state_places(config), {"held": True}) == {"held": []}
 
 
-def test_an_engine_is_named_where_there_is_one_alone(door: ExplainDoor, cli: Cli) -> None:
+def test_an_engine_is_named_where_there_is_one_alone(door: ExplainServer, cli: Cli) -> None:
     assert "there is one engine, which has no name" in cli(explain(door, "1", "--engine", "rest"), 2).err
 
 
-def test_it_is_json_for_scripts(door: ExplainDoor, cli: Cli) -> None:
+def test_it_is_json_for_scripts(door: ExplainServer, cli: Cli) -> None:
     found = json.loads(cli(explain(door, "0002", "--json", "--ask", "7"), 1).out)
     assert [ask["key"] for ask in found["asks"]] == [7]
     assert found["asks"][0]["causes"][0]["why"] == "larger_than_any_node"
@@ -176,11 +176,11 @@ def test_it_is_json_for_scripts(door: ExplainDoor, cli: Cli) -> None:
     assert "it asks for nothing now under the request key 8" in cli(explain(door, "0002", "--ask", "8")).out
 
 
-def test_an_application_that_waits_for_its_fate_only_is_no_mistake(door: ExplainDoor, cli: Cli) -> None:
+def test_an_application_that_waits_for_its_fate_only_is_no_mistake(door: ExplainServer, cli: Cli) -> None:
     assert "has not answered yet" in " ".join(cli(explain(door, "0001")).out.split())
 
 
-def test_who_is_not_known_is_told(door: ExplainDoor, cli: Cli) -> None:
+def test_who_is_not_known_is_told(door: ExplainServer, cli: Cli) -> None:
     error = cli(explain(door, "application_0_0099"), 2).err
     assert "the engine has no application application_0_0099 that runs" in error
 
@@ -190,7 +190,7 @@ def test_the_end_of_an_id_that_two_applications_have_lists_both(tmp_path: Path, 
     both = new_engine()
     apps = present(both.inside())[0].apps.at
     apps["cluster_timestamp"][1], apps["id"][1] = 1700000000000, apps["id"][0]
-    with closing(present(open_door(tmp_path / "state", lambda action: action(both)))) as door:
+    with closing(present(open_explain_server(tmp_path / "state", lambda action: action(both)))) as door:
         said = cli(explain(door, "0001"), 2).err
         assert "application_0_0001, application_1700000000000_0001; give one of them whole" in said
         assert "application_0_0001" in cli(explain(door, "application_0_0001")).out
@@ -233,7 +233,7 @@ WAITS = {"id": "application_0_0098", "state": "ACCEPTED", "diagnostics": "Queue'
 
 @pytest.mark.parametrize("given", ["application_0_0099", "0_0099", "0099"])
 def test_an_application_that_has_ended_is_told_its_end_with_yarns_diagnostics(
-    given: str, door: ExplainDoor, cli: Cli
+    given: str, door: ExplainServer, cli: Cli
 ) -> None:
     with served(Yarn(ENDED)) as manager:
         shown_ = cli(["explain", given, "--socket", str(door.path), "--rm", manager.url]).out
@@ -245,7 +245,7 @@ def test_an_application_that_has_ended_is_told_its_end_with_yarns_diagnostics(
         assert (found["application"], found["yarn"]["state"], found["asks"]) == ("application_0_0099", "KILLED", [])
 
 
-def test_two_ended_applications_with_one_number_are_both_listed(door: ExplainDoor, cli: Cli) -> None:
+def test_two_ended_applications_with_one_number_are_both_listed(door: ExplainServer, cli: Cli) -> None:
     with served(Yarn(ENDED, {**ENDED, "id": "application_1_0099"})) as manager:
         error = cli(["explain", "0099", "--socket", str(door.path), "--rm", manager.url], 2).err
     assert "application_0_0099, application_1_0099" in error
@@ -267,7 +267,7 @@ def test_where_no_treadle_yaml_is_named_yarns_diagnostics_are_shown_too(cli: Cli
     assert "does not say what yarn.scheduler.treadle.config.file is" in said.err
 
 
-def test_an_application_that_runs_unknown_to_the_engine_is_no_success(door: ExplainDoor, cli: Cli) -> None:
+def test_an_application_that_runs_unknown_to_the_engine_is_no_success(door: ExplainServer, cli: Cli) -> None:
     with served(Yarn(WAITS)) as manager:
         said = cli(["explain", "0098", "--socket", str(door.path), "--rm", manager.url], 2)
     assert "AM resource limit exceeded" in said.out
@@ -289,14 +289,14 @@ def test_the_socket_is_its_users_own_and_replaces_one_that_was_left(tmp_path: Pa
     left.bind(str(tmp_path / "state" / EXPLAIN_SOCKET))
     left.close()
     for _ in range(2):
-        door = present(open_door(tmp_path / "state", lambda action: None))
+        door = present(open_explain_server(tmp_path / "state", lambda action: None))
         assert door.path.stat().st_mode & 0o777 == 0o600
         assert door.path.parent.stat().st_mode & 0o777 == 0o700
         door.close()
         assert not door.path.exists()
 
 
-def test_another_user_gets_no_answer(door: ExplainDoor, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_gets_no_answer(door: ExplainServer, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door_module, "answers", lambda user: False)
     assert "or does not answer this user; run this on" in cli(explain(door, "0001"), 2).err
 
@@ -313,7 +313,7 @@ RUBBISH = [
 
 
 @pytest.mark.parametrize("line", RUBBISH)
-def test_rubbish_ends_nothing(door: ExplainDoor, line: bytes, cli: Cli) -> None:
+def test_rubbish_ends_nothing(door: ExplainServer, line: bytes, cli: Cli) -> None:
     with socket.socket(socket.AF_UNIX) as connected:
         connected.connect(str(door.path))
         connected.sendall(line)
@@ -322,7 +322,7 @@ def test_rubbish_ends_nothing(door: ExplainDoor, line: bytes, cli: Cli) -> None:
 
 
 def test_who_asks_a_byte_at_a_time_is_not_waited_for(
-    door: ExplainDoor, monkeypatch: pytest.MonkeyPatch, cli: Cli
+    door: ExplainServer, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setattr(door_module, "WAIT_S", 0.5)
     sent = 0
@@ -345,7 +345,7 @@ def test_a_question_that_fails_is_answered_with_why(tmp_path: Path) -> None:
     def look(_: object) -> None:
         raise RuntimeError("out of \x1bluck")
 
-    with closing(present(open_door(tmp_path / "state", look))) as door:
+    with closing(present(open_explain_server(tmp_path / "state", look))) as door:
         for _ in range(2):
             found = ask_sidecar([door.path], {"application": "0001"})
             assert "the question failed: RuntimeError: out of " in found["error"]
@@ -371,15 +371,15 @@ class Exhausted:
 def test_a_door_that_could_not_let_anybody_in_does_so_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(door_module, "AGAIN_S", 0.01)
-    with closing(ExplainDoor(tmp_path / "explain.sock", lambda action: action(Engine(default_settings())))) as door:
+    monkeypatch.setattr(door_module, "RETRY_S", 0.01)
+    with closing(ExplainServer(tmp_path / "explain.sock", lambda action: action(Engine(default_settings())))) as door:
         door._listening = Exhausted(door._listening, 3)  # type: ignore[assignment]
         door.start()
         assert ask_sidecar([door.path], {"held": True}) == {"held": []}
         assert sum("Too many open files" in each.message for each in caplog.records) == 1
 
 
-class Drips(Door):
+class Drips(QuestionServer):
     """Answers with a byte now and then."""
 
     def _answer(self, connected: socket.socket) -> None:
@@ -391,10 +391,10 @@ class Drips(Door):
 
 def test_an_answer_that_comes_byte_by_byte_is_given_up(tmp_path: Path) -> None:
     with closing(present(opened(tmp_path, Drips))), pytest.raises(TimeoutError):
-        ask_door(tmp_path, {"held": True}, 0.5)
+        ask_server(tmp_path, {"held": True}, 0.5)
 
 
-class Says(Door):
+class Says(QuestionServer):
     """Answers one thing."""
 
     answer = b""
@@ -410,11 +410,11 @@ def test_one_engine_without_an_answer_hides_no_others_nodes(answer: bytes, tmp_p
         for name, content in (("prod", answer), ("rest", b'{"held": [{"node": "n0"}]}')):
             door = present(opened(present(state_folder(config, engine=name)), Says))
             stack.enter_context(closing(door)).answer = content
-        hub = stack.enter_context(closing(HubDoor(tmp_path / "hub.sock", config, cast(Hub, SharedOut()))))
+        hub = stack.enter_context(closing(HubQuestionServer(tmp_path / "hub.sock", config, cast(Hub, SharedOut()))))
         assert json.loads(hub.answer_to(b'{"held": true}')) == {"held": [{"node": "n0"}]}
 
 
-def test_the_nodes_that_are_kept_free_are_told(door: ExplainDoor, engine: Engine) -> None:
+def test_the_nodes_that_are_kept_free_are_told(door: ExplainServer, engine: Engine) -> None:
     def held() -> list[dict[str, Any]]:
         return list(ask_sidecar([door.path], {"held": True})["held"])
 
@@ -449,8 +449,8 @@ def test_a_sidecar_that_is_busy_is_not_called_away(tmp_path: Path, monkeypatch: 
 
 
 def test_without_a_place_there_is_no_door_and_the_sidecar_goes_on(tmp_path: Path) -> None:
-    assert open_door(None, lambda action: None) is None
-    assert open_door(tmp_path / ("long" * 50), lambda action: None) is None
+    assert open_explain_server(None, lambda action: None) is None
+    assert open_explain_server(tmp_path / ("long" * 50), lambda action: None) is None
 
 
 def test_the_command_looks_where_the_sidecar_puts_it_and_in_no_home(

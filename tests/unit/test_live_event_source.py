@@ -17,7 +17,7 @@ from tests.unit.test_session import SNAPSHOT, Recorder
 from treadle import events
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Profiles, Settings
-from treadle.engine.invented_cluster import Texts, rows
+from treadle.engine.testing import StringTable, rows
 from treadle.events import ApplicationState, Event, Names, Samples, Snapshot
 from treadle.history.database import Retention, StoreError, Unusable
 from treadle.history.store import ProfileStore, Sample, open_store, samples_event
@@ -85,7 +85,7 @@ class Rm:
             {"application": at, "cluster_timestamp": 7, "id": number, "attempt": 1, "state": int(state)}
             for at, number in lives
         ]
-        return rows(events.Applications, Texts(), ids)
+        return rows(events.Applications, StringTable(), ids)
 
     def learn(self, *indices: int) -> None:
         self.source.learn(samples_event([(at, SAMPLE) for at in indices]))

@@ -11,7 +11,7 @@ import pytest
 
 from treadle.config.reader import parse_settings
 from treadle.config.settings import default_settings
-from treadle.engine.invented_cluster import small_cluster
+from treadle.engine.testing import small_cluster
 from treadle.events import Names
 from treadle.live import policies as live_policies
 from treadle.live.plan_source import PlanEventSource, PlanLink

@@ -19,14 +19,14 @@ from treadle.cli.main import run
 from treadle.config import trust
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
-from treadle.engine.invented_cluster import Texts, rows, small_cluster
+from treadle.engine.testing import StringTable, rows, small_cluster
 from treadle.events import Containers, Event, Fate, Fates, Names
 from treadle.live import observation_file
-from treadle.live.door import Close
-from treadle.live.engines import HubDoor
-from treadle.live.explain_server import open_door
+from treadle.live.engines import HubQuestionServer
+from treadle.live.explain_server import open_explain_server
 from treadle.live.observation_file import FILE, ObservationFile, open_observation
 from treadle.live.policy_memory import state_folder
+from treadle.live.question_socket import Close
 from treadle.live.session import Session
 from treadle.sidecar.agreement import Figures, Tally
 from treadle.sidecar.hub import Hub
@@ -197,11 +197,11 @@ class Observed:
         self.now_ms += 50
         row = {"container": 9, "application": made.application[0], "node": made.node[0], "event": 1}
         times = {"time_ms": self.now_ms, "created_ms": self.now_ms, "capability": [1024, 1]}
-        priority = self.session.look(lambda engine: priority_of(engine, made.application[0], made.key[0]))
+        priority = self.session.with_engine(lambda engine: priority_of(engine, made.application[0], made.key[0]))
         fates = np.full(len(made), Fate.NODE_FULL, np.uint8)
         fates[0] = Fate.OBSERVED
         self.send(
-            rows(Containers, Texts(), [row | times | {"priority": priority}]),
+            rows(Containers, StringTable(), [row | times | {"priority": priority}]),
             Fates(np.full(len(made), 1), np.arange(len(made), dtype=np.int32), fates, np.zeros(len(made), np.int64)),
         )
 
@@ -237,10 +237,10 @@ def sidecar(config: Path, observation: Observation, several: bool) -> Iterator[s
 
     if several:
         folder.mkdir(mode=0o700)
-        door: Any = HubDoor(folder / "explain.sock", config, cast(Hub, Has()))
+        door: Any = HubQuestionServer(folder / "explain.sock", config, cast(Hub, Has()))
         door.start()
     else:
-        door = open_door(folder, lambda action: None, observation)
+        door = open_explain_server(folder, lambda action: None, observation)
     try:
         bean = {"Mode": "observe_only", "LeaseHeld": 1, "Schedules": 0}
         with served(FakeManager({"Treadle": bean}, {"yarn.scheduler.treadle.config.file": str(config)})) as manager:

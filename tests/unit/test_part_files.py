@@ -19,7 +19,7 @@ from tests.support.optional import present
 from treadle.cli.main import run
 from treadle.config.reader import parse_settings
 from treadle.engine import Engine
-from treadle.engine.invented_cluster import small_cluster
+from treadle.engine.testing import small_cluster
 from treadle.errors import ConfigError
 from treadle.events import ContainerEvent
 from treadle.live.live_settings import CPU_LIMIT_S, GRACE_S, LIMIT_S, check_apart, read_live_settings
@@ -313,7 +313,7 @@ def test_what_a_stopwatch_counts() -> None:
     times = watch.times
     assert (times.decides, times.too_slow, times.slowest_at_ms) == (2, 1, 0)
     assert times.slowest_s == pytest.approx(0.6)
-    assert times.all_s == pytest.approx(0.7)
+    assert times.total_s == pytest.approx(0.7)
     assert "in 1 of 2 decisions, 600 ms at 0 s" in times.warning(500)
     assert Stopwatch(0.5).times.warning(500) == ""
 

@@ -21,15 +21,15 @@ from treadle.constraints import (
     NodeFacts,
     NodeTable,
     Opaque,
+    ParsedConstraint,
     Predicate,
     TagCount,
-    Understood,
     conditions,
     eligible,
     parse,
-    understand,
+    parse_constraint,
 )
-from treadle.engine.invented_cluster import Texts, request, resource_types, rows
+from treadle.engine.testing import StringTable, request, resource_types, rows
 from treadle.model.cluster import Cluster
 from treadle.model.tables import FREE, TOTAL
 
@@ -44,9 +44,9 @@ def tags(least: int, most: int, *values: str, scope: str = "node", key: str | No
     return {"scope": scope, "min": least, "max": most, "op": "NO_OP", "targets": [target]}
 
 
-def understood(tree: dict[str, Any]) -> Understood:
-    found = understand(json.dumps(tree))
-    assert isinstance(found, Understood)
+def understood(tree: dict[str, Any]) -> ParsedConstraint:
+    found = parse_constraint(json.dumps(tree))
+    assert isinstance(found, ParsedConstraint)
     return found
 
 
@@ -103,12 +103,12 @@ def test_own_tags_are_counted_at_node_or_rack() -> None:
     ],
 )  # fmt: skip
 def test_what_only_the_resource_manager_can_judge_is_opaque(tree: dict[str, Any]) -> None:
-    assert understand(json.dumps(tree)) is OPAQUE
+    assert parse_constraint(json.dumps(tree)) is OPAQUE
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "1", "{", '{"and":[1]}', "[" * 100_000])
 def test_anything_else_is_opaque(text: str) -> None:
-    assert understand(text) is OPAQUE
+    assert parse_constraint(text) is OPAQUE
 
 
 # Requirements: what they say, what they mean on a node, and what is said of wrong ones.
@@ -213,7 +213,7 @@ def test_what_the_engine_understands_it_judges_as_the_resourcemanager_does() -> 
     tags, racks = [one["tags"] for one in golden["nodes"]], [one["rack"] for one in golden["nodes"]]
     seen: Counter[str] = Counter()
     for case in golden["cases"]:
-        understood = understand(case["text"])
+        understood = parse_constraint(case["text"])
         if isinstance(understood, Opaque):
             seen["opaque"] += 1
             continue
@@ -236,7 +236,7 @@ class Mirror:
     """A cluster of two nodes and an application that wants a constrained container."""
 
     def __init__(self) -> None:
-        self.texts = Texts()
+        self.texts = StringTable()
         amounts = {"total": [8, 4], "free": [8, 4]}
         nodes = [{"node": at, "name_name": f"n{at}", "rack_name": "/r", "state": 1} | amounts for at in (0, 1)]
         made = rows(events.Nodes, self.texts, nodes)

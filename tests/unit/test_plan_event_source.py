@@ -102,19 +102,19 @@ class LocalPlans(PlanLink):
         self._latest: dict[Attempt, Claims] = {}
 
     def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
-        self.service.meet(attempt, user, queue, type_)
+        self.service.register_attempt(attempt, user, queue, type_)
 
     def part(self, attempt: Attempt) -> None:
-        self.service.part(attempt)
+        self.service.forget_attempt(attempt)
 
     def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
         self.service.give_key(attempt, number, key)
 
     def machines(self, nodes: Mapping[int, Amounts]) -> None:
-        self.service.machines(list(Counter(nodes.values()).items()))
+        self.service.set_machines(list(Counter(nodes.values()).items()))
 
     def news(self) -> Attempt | None:
-        news = self.service.news()
+        news = self.service.next_update()
         if news is None:
             return None
         _, attempt, self._latest[attempt] = news
@@ -393,8 +393,8 @@ class Master:
         self.now_s = 0.0
         self.runs: list[JobRun] = []
         self.plans = PlanRegistry(Plans(schedules=50, **plans), History(remember=self.runs.append), lambda: self.now_s)
-        self.plans.meet(ONE, recurrence_key("ann", "root.default", "TEZ", ""))
-        self.plans.machines({0: (("memory-mb", 2048.0),)})
+        self.plans.register_attempt(ONE, recurrence_key("ann", "root.default", "TEZ", ""))
+        self.plans.set_machines({0: (("memory-mb", 2048.0),)})
         self.body = dag(vertex(0, 2), vertex(1, 10, 0), vertex(2, 2, 1), vertex(3, 10, 0), vertex(4, 2, 3))
         self.order = self.ask(Kind.PLAN, self.body)
 
@@ -523,8 +523,8 @@ def test_a_second_attempt_asks_anew_and_is_distinguished_from_the_first() -> Non
     body = master.body
     header = Header(Kind.PLAN, len(body), second, 6, hashlib.sha256(body).digest())
     assert master.plans.serve(header, body)[0] is Status.BUSY, "no frame has reported it yet"
-    master.plans.part(ONE)
-    master.plans.meet(second, recurrence_key("ann", "root.default", "TEZ", ""))
+    master.plans.forget_attempt(ONE)
+    master.plans.register_attempt(second, recurrence_key("ann", "root.default", "TEZ", ""))
     assert master.plans.serve(Header(Kind.REPORT, 0, second, 6, b""), report(1, {}))[0] is Status.UNKNOWN
     assert master.ask(Kind.PLAN, body, second) == master.order
     assert master.plans.view(ONE) is None

@@ -45,10 +45,10 @@ from treadle.am.protocol import (
     Kind,
     MessageError,
     Outcome,
+    PlannedVertex,
     PlanRequest,
     Status,
-    VertexAsk,
-    VertexNow,
+    VertexProgress,
     answer,
     challenge,
     check_body,
@@ -68,9 +68,9 @@ from treadle.am.quotas import (
     WAITING_MAX,
     Bounds,
     FairQueue,
-    Keeping,
+    FairScheduler,
+    QuotaCache,
     Rates,
-    Turns,
 )
 from treadle.am.registries import MACHINE_STAGES_MAX, History, PlanRegistry, PlanSources
 from treadle.config.settings import Plans
@@ -124,7 +124,7 @@ class Served:
         self.keys.give(OTHER, 5, OTHER_KEY)
         self.plans = PlanRegistry(Plans(schedules=20), History())
         for attempt in (ONE, OTHER):
-            self.plans.meet(attempt, recurrence_key("ann", "root.default", "TEZ", ""))
+            self.plans.register_attempt(attempt, recurrence_key("ann", "root.default", "TEZ", ""))
         self.now_s = 0.0
         self.rates = Rates(lambda: self.now_s)
         self.listener = PlanListener("127.0.0.2", 0, self.keys, self.plans.serve, self.allows, encrypt=encrypt)
@@ -561,7 +561,7 @@ def test_keys_are_bounded() -> None:
 
 
 def test_whoever_has_most_makes_room() -> None:
-    kept: Keeping[int, str] = Keeping(Bounds(5_000, 10_000, 12_000))
+    kept: QuotaCache[int, str] = QuotaCache(Bounds(5_000, 10_000, 12_000))
     assert kept.put(0, "ann", "a", 2_000)
     assert not kept.put(1, "mallory", "too large", 5_001)
     assert [kept.put(at, "mallory", "m", 4_000) for at in range(2, 9)] == [True] * 7
@@ -572,7 +572,7 @@ def test_whoever_has_most_makes_room() -> None:
 
 
 def test_small_things_are_bounded_in_number() -> None:
-    kept: Keeping[int, None] = Keeping(Bounds(10_000, 10 * THING_BYTES, 100 * THING_BYTES, things=15))
+    kept: QuotaCache[int, None] = QuotaCache(Bounds(10_000, 10 * THING_BYTES, 100 * THING_BYTES, things=15))
     for at in range(100):
         kept.put(at, f"user {at % 2}", None, 0)
     assert len(kept) == 15
@@ -593,7 +593,7 @@ def test_users_take_turns_however_much_one_has_waiting() -> None:
 
 def test_the_planner_goes_to_whoever_had_it_least() -> None:
     now_s = 0.0
-    turns = Turns(lambda: now_s)
+    turns = FairScheduler(lambda: now_s)
     order: list[str] = []
     inside, go_on = Event(), Event()
 
@@ -623,13 +623,13 @@ def test_the_planner_goes_to_whoever_had_it_least() -> None:
     for thread in threads:
         thread.join(60)
     assert order == ["ann"] + ["mallory"] * WAITING_MAX
-    assert turns.had_s("mallory") == 5.0
+    assert turns.recent_s("mallory") == 5.0
     now_s += 60.0
-    assert turns.had_s("mallory") == 2.5
+    assert turns.recent_s("mallory") == 2.5
 
 
 def test_who_waits_too_long_for_the_planner_is_answered_busy() -> None:
-    turns = Turns()
+    turns = FairScheduler()
     with turns.turn("mallory", 0) as mine, turns.turn("ann", 0.01) as other:
         assert (mine, other) == (True, False)
     with turns.turn("ann", 0.01) as mine:
@@ -643,7 +643,7 @@ def asked(registry: PlanRegistry, attempt: Attempt, kind: Kind, body: bytes) -> 
 def mallory_s(schedules: int = 0) -> tuple[PlanRegistry, Attempt]:
     """Return a registry and an attempt of Mallory's that it has met."""
     registry, attempt = PlanRegistry(Plans(schedules=schedules), History()), Attempt(0, 1, 1)
-    registry.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
+    registry.register_attempt(attempt, recurrence_key("mallory", "q", "TEZ", ""))
     return registry, attempt
 
 
@@ -664,12 +664,12 @@ def test_reports_of_one_dag_grow_up_to_a_bound() -> None:
 def test_dags_of_one_user_do_not_push_out_those_of_others() -> None:
     registry = PlanRegistry(Plans(), History())
     ann = Attempt(0, 1, 1)
-    registry.meet(ann, recurrence_key("ann", "q", "TEZ", ""))
+    registry.register_attempt(ann, recurrence_key("ann", "q", "TEZ", ""))
     asked(registry, ann, Kind.PLAN, dag(vertex(0, 1)))
     large = dag(*(vertex(at, 1) for at in range(1_000)))
     for number in range(2, 60):
         attempt = Attempt(0, number, 1)
-        registry.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
+        registry.register_attempt(attempt, recurrence_key("mallory", "q", "TEZ", ""))
         asked(registry, attempt, Kind.PLAN, large)
     assert registry.view(ann) is not None
     assert registry._records.bytes_of("mallory") <= registries.RECORDS_BYTES.user
@@ -738,8 +738,8 @@ GOLDEN_ATTEMPT = Attempt(1_700_000_000_000, 7, 2)
 GOLDEN_KEY = hmac.digest(bytes(20), b"treadle-plans-1", "sha256")
 
 
-def golden_vertex(number: int, name: str, tasks: int, parents: dict[int, bool]) -> VertexAsk:
-    return VertexAsk(number, name, tasks, {"memory-mb": 1024 * (number + 1), "vcores": 1}, parents)
+def golden_vertex(number: int, name: str, tasks: int, parents: dict[int, bool]) -> PlannedVertex:
+    return PlannedVertex(number, name, tasks, {"memory-mb": 1024 * (number + 1), "vcores": 1}, parents)
 
 
 def test_the_golden_request_says_what_the_dag_is() -> None:
@@ -778,5 +778,5 @@ def test_a_report_as_the_plug_in_writes_it() -> None:
     ended = "00000001 00000002 00000009 00000000 00 00000000000004e2 00000000000000fa ffffffffffffffff 0000000000000007"
     found = read_report(bytes.fromhex(head + table + ended))
     assert (found.dag, found.state, found.planned) == (3, 1, True)
-    assert found.vertices == (VertexNow(2, 30, 4),)
+    assert found.vertices == (VertexProgress(2, 30, 4),)
     assert found.ended == (Ended(2, 9, 0, Outcome.SUCCEEDED, 1_250, 250, -1, 7),)

@@ -36,8 +36,8 @@ from treadle.history.profile import DURATION_MAX_MS, NUMBER_MAX, DurationSketch,
 from treadle.live import plan_source
 from treadle.live.history_writer import StagesOf
 from treadle.live.plan_child import LINES, MEMORY_MAX, RUNS, RUNS_OF_USER, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory, Runs
-from treadle.live.plan_source import PlanEventSource, PlanLink, Started, open_plans
-from treadle.live.plan_words import CONTENT_MAX, Said, frame, line, read_frame, run_from_bytes, run_to_bytes
+from treadle.live.plan_messages import CONTENT_MAX, MessageKind, frame, line, read_frame, run_from_bytes, run_to_bytes
+from treadle.live.plan_source import PlanChild, PlanEventSource, PlanLink, open_plans
 from treadle.log_lines import LineLimit
 from treadle.process_limits import LISTENER
 
@@ -75,9 +75,9 @@ def runs() -> list[JobRun]:
 def link(runs: list[JobRun]) -> Iterator[PlanLink]:
     made = PlanLink(SETTINGS, runs.append)
     made.start()
-    made.meet(ONE, "ann", "root.default", "TEZ")
+    made.register_attempt(ONE, "ann", "root.default", "TEZ")
     made.give_key(ONE, 5, KEY)
-    made.machines({0: (("memory-mb", 8192.0),)})
+    made.set_machines({0: (("memory-mb", 8192.0),)})
     yield made
     made.close()
 
@@ -93,13 +93,13 @@ def test_plans_reports_runs_and_stages_go_through_the_process(link: PlanLink, ru
     (run,) = eventually(lambda: runs)
     assert (run.key.user, [one.name for one in run.stages], run.stages[1].parents) == ("ann", ["v0", "v1"], ("v0",))
     assert eventually(lambda: len(known(link)) == 0)
-    link.meet(OTHER, "bob", "root.default", "SPARK")
+    link.register_attempt(OTHER, "bob", "root.default", "SPARK")
     link.give_key(OTHER, 5, OTHER_KEY)
     body = stage_report(stage(0, 3), ended=True)
     assert eventually(lambda: ask(link, Kind.STAGES, body, OTHER, OTHER_KEY) == Status.OK)
-    assert [one.width for one in link.take(application_of(OTHER))] == [3]
-    assert link.take(application_of(OTHER)) == ()
-    link.part(ONE)
+    assert [one.width for one in link.take_stages(application_of(OTHER))] == [3]
+    assert link.take_stages(application_of(OTHER)) == ()
+    link.forget_attempt(ONE)
     assert eventually(lambda: ask(link, Kind.PLAN, DAG) is None), "its key is forgotten"
     assert link.claims(ONE) is None
 
@@ -109,18 +109,18 @@ def test_a_process_that_dies_is_reported_and_started_anew_and_gets_who_runs(
 ) -> None:
     assert eventually(lambda: ask(link, Kind.PLAN, DAG) == Status.OK)
     ask(link, Kind.REPORT, report(1, {0: 6, 1: 9}))
-    assert eventually(lambda: link.news() == ONE and len(known(link)))
+    assert eventually(lambda: link.next_update() == ONE and len(known(link)))
     (child,) = listeners()
     child.kill()
     assert eventually(lambda: "ended with code -9" in link.summary())
-    assert eventually(lambda: link.news() == ONE and len(known(link)) == 0), "its sender is gone"
+    assert eventually(lambda: link.next_update() == ONE and len(known(link)) == 0), "its sender is gone"
     assert eventually(lambda: ask(link, Kind.PLAN, DAG) == Status.OK)
     assert eventually(lambda: link.summary() == ""), "it says that it listens a moment after it does"
 
 
 def child_of(link: PlanLink) -> Any:
     """Return the process that a link has started, as `subprocess` has it."""
-    assert isinstance(link._child, Started)
+    assert isinstance(link._child, PlanChild)
     return link._child.popen
 
 
@@ -142,11 +142,11 @@ def test_the_process_gives_way_has_a_bound_of_memory_and_ends_with_the_sidecar(l
 
 
 def test_a_listener_that_hears_nothing_costs_a_bound_of_memory(link: PlanLink, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_source, "WORDS_MAX", 1_000)
+    monkeypatch.setattr(plan_source, "LINES_MAX", 1_000)
     (child,) = listeners()
     os.kill(child.pid, signal.SIGSTOP)
     for number in range(100_000):
-        link.meet(Attempt(0, number % 3_000, 1), "ann" * 30, "root.default", "TEZ")
+        link.register_attempt(Attempt(0, number % 3_000, 1), "ann" * 30, "root.default", "TEZ")
     child.wait(300)
     assert eventually(lambda: ask(link, Kind.PLAN, DAG) == Status.OK), "another one knows who runs"
 
@@ -159,7 +159,7 @@ def test_a_port_that_is_taken_at_the_start_is_named_and_tried_again(
     with closing(socket.create_server((ADDRESS, 8047))), caplog.at_level(logging.INFO, plan_source.__name__):
         source = open_plans(SETTINGS, lambda _: None, sources.append)
         assert isinstance(source, PlanEventSource)
-        link = source._side
+        link = source._link
         assert isinstance(link, PlanLink)
         said = f"no plans, tried again soon: listener: {ADDRESS} port 8047"
         assert source.summary().startswith(said), "the status shows it meanwhile"
@@ -171,7 +171,7 @@ def test_a_port_that_is_taken_at_the_start_is_named_and_tried_again(
     try:
         assert eventually(lambda: link.listening)
         assert source.summary() == ""
-        link.meet(ONE, "ann", "root.default", "TEZ")
+        link.register_attempt(ONE, "ann", "root.default", "TEZ")
         link.give_key(ONE, 5, KEY)
         assert eventually(lambda: ask(link, Kind.PLAN, DAG) is not None)
     finally:
@@ -183,11 +183,11 @@ def test_nobody_waits_for_a_listener_that_is_being_started_again(
 ) -> None:
     monkeypatch.setattr(plan_source, "PAUSE_S", 600.0)
     monkeypatch.setattr(plan_source, "TAKE_S", 600.0)
-    made = PlanLink(SETTINGS, lambda _: None, saying(frame(Said.READY, b"7"), folder=tmp_path))
+    made = PlanLink(SETTINGS, lambda _: None, saying(frame(MessageKind.READY, b"7"), folder=tmp_path))
     made.start()
     assert made.listening
     took: list[object] = []
-    asking = Thread(target=lambda: took.append(made.take("application_1_0001")), daemon=True)
+    asking = Thread(target=lambda: took.append(made.take_stages("application_1_0001")), daemon=True)
     asking.start()
     assert eventually(lambda: "application_1_0001" in made._stages)
     assert made._child is not None
@@ -195,17 +195,17 @@ def test_nobody_waits_for_a_listener_that_is_being_started_again(
     asking.join(120)
     assert took == [()], "the one that asked when the process ended"
     assert eventually(lambda: "ended with code -9" in made.summary())
-    assert made.take("application_1_0002") == (), "and whoever asks before there is another"
+    assert made.take_stages("application_1_0002") == (), "and whoever asks before there is another"
     made.close()
 
 
 def test_why_a_process_ended_is_said_though_it_did_not_read_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_source, "PAUSE_S", 600.0)
-    ready = frame(Said.READY, b"7")
+    ready = frame(MessageKind.READY, b"7")
     code = f"import os, time; os.read(0, 1); os.close(0); os.write(1, {ready!r}); time.sleep(600)"
     made = PlanLink(SETTINGS, lambda _: None, (sys.executable, "-c", code))
     made.start()
-    made.meet(ONE, "ann", "root.default", "TEZ")
+    made.register_attempt(ONE, "ann", "root.default", "TEZ")
     assert eventually(lambda: not [one for one in enumerate_threads() if one.name == "to the plan listener"])
     assert made._child is not None
     made._child.kill()
@@ -220,7 +220,7 @@ def test_many_threads_share_few_arenas_of_memory(
     monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
     if given is not None:
         monkeypatch.setenv("MALLOC_ARENA_MAX", given)
-    made = PlanLink(SETTINGS, lambda _: None, saying(frame(Said.READY, b"7"), folder=tmp_path))
+    made = PlanLink(SETTINGS, lambda _: None, saying(frame(MessageKind.READY, b"7"), folder=tmp_path))
     made.start()
     assert made._child is not None
     assert psutil.Process(child_of(made).pid).environ()["MALLOC_ARENA_MAX"] == used
@@ -232,10 +232,10 @@ def test_many_threads_share_few_arenas_of_memory(
     [
         b"x" * 40,
         pack(">4sBxxxIqii", b"TRDP", 3, CONTENT_MAX + 1, 0, 0, 0),
-        frame(Said.RUN, b"[[]]"),
-        frame(Said.REFUSED, b"[]"),
-        frame(Said.REFUSED, b"Infinity"),
-        frame(Said.READY, b"[" * 100_000),
+        frame(MessageKind.RUN, b"[[]]"),
+        frame(MessageKind.REFUSED, b"[]"),
+        frame(MessageKind.REFUSED, b"Infinity"),
+        frame(MessageKind.READY, b"[" * 100_000),
     ],
     ids=["no frame", "too long", "no run", "no number", "no end", "too deep"],
 )
@@ -262,9 +262,9 @@ def test_what_a_process_said_that_then_speaks_nonsense_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_source, "PAUSE_S", 60.0)
-    first = frame(Said.READY, b"7") + frame(Said.CLAIMS, claim(), ONE)
+    first = frame(MessageKind.READY, b"7") + frame(MessageKind.CLAIMS, claim(), ONE)
     made = PlanLink(SETTINGS, lambda _: None, saying(first + b"x" * 40, folder=tmp_path))
-    made.meet(ONE, "ann", "root.default", "TEZ")
+    made.register_attempt(ONE, "ann", "root.default", "TEZ")
     made.start()
     assert eventually(lambda: "no frame" in made.summary())
     assert len(known(made)) == 0
@@ -275,8 +275,8 @@ def test_why_a_process_that_was_started_again_cannot_listen_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_source, "PAUSE_S", 0.1)
-    problem = frame(Said.PROBLEM, b"the port is taken")
-    made = PlanLink(SETTINGS, lambda _: None, saying(frame(Said.READY, b"7"), problem, folder=tmp_path))
+    problem = frame(MessageKind.PROBLEM, b"the port is taken")
+    made = PlanLink(SETTINGS, lambda _: None, saying(frame(MessageKind.READY, b"7"), problem, folder=tmp_path))
     made.start()
     assert made._child is not None
     made._child.kill()
@@ -332,10 +332,10 @@ def test_what_is_free_between_things_that_are_kept_is_given_back() -> None:
 
 def test_frames_are_read_as_they_were_written(tmp_path: Any) -> None:
     file = tmp_path / "frames"
-    file.write_bytes(frame(Said.CLAIMS, b"abc", ONE) + frame(Said.READY, b"7"))
+    file.write_bytes(frame(MessageKind.CLAIMS, b"abc", ONE) + frame(MessageKind.READY, b"7"))
     with file.open("rb") as stream:
-        assert read_frame(stream) == (Said.CLAIMS, ONE, b"abc")
-        assert read_frame(stream) == (Said.READY, Attempt(0, 0, 0), b"7")
+        assert read_frame(stream) == (MessageKind.CLAIMS, ONE, b"abc")
+        assert read_frame(stream) == (MessageKind.READY, Attempt(0, 0, 0), b"7")
         assert read_frame(stream) is None
 
 
@@ -398,7 +398,7 @@ def succeeded(number: int, took_ms: int) -> bytes:
 def test_whatever_an_attempt_says_the_sidecar_can_read_what_its_listener_makes_of_it() -> None:
     runs: list[JobRun] = []
     service = PlanService(Plans(), remember=runs.append)
-    service.meet(ONE, "mallory", "root.default", "TEZ")
+    service.register_attempt(ONE, "mallory", "root.default", "TEZ")
     asks, reports = (Header(kind, 0, ONE, 5, b"") for kind in (Kind.PLAN, Kind.REPORT))
     vertices = demanding("v0", 2**63 - 1), demanding("v1", 0, 0)
     for number, took_ms in enumerate((1, DURATION_MAX_MS), 1):
@@ -409,14 +409,14 @@ def test_whatever_an_attempt_says_the_sidecar_can_read_what_its_listener_makes_o
         assert stages[0].demand["memory-mb"] == NUMBER_MAX
     service.serve(asks, dag(*vertices, number=3))
     service.serve(reports, report(3, {0: 6}))
-    news = eventually(service.news)
+    news = eventually(service.next_update)
     assert read_claims(news[2].tobytes())["deviation_ms"].max() == CLAIM_DURATION_MAX_MS
 
 
 def test_a_dag_with_an_edge_from_nowhere_that_succeeds_is_answered() -> None:
     runs: list[JobRun] = []
     service = PlanService(Plans(), remember=runs.append)
-    service.meet(ONE, "ann", "root.default", "TEZ")
+    service.register_attempt(ONE, "ann", "root.default", "TEZ")
     service.serve(Header(Kind.PLAN, 0, ONE, 5, b""), dag(demanding("v0", 1, 77)))
     assert service.serve(Header(Kind.REPORT, 0, ONE, 5, b""), succeeded(1, 5))[0] is Status.OK
     assert [stage.parents for stage in runs[0].stages] == [()]
@@ -443,7 +443,7 @@ def test_the_process_encrypts_where_that_is_set() -> None:
     made = PlanLink(replace(SETTINGS, listener=Listener(address=ADDRESS, port=8047, encrypt=True)), lambda _: None)
     made.start()
     try:
-        made.meet(ONE, "ann", "root.default", "TEZ")
+        made.register_attempt(ONE, "ann", "root.default", "TEZ")
         made.give_key(ONE, 5, KEY)
         body = report(9, {})
         assert eventually(lambda: ask(made, Kind.REPORT, body) == Status.REFUSED), "not in clear"

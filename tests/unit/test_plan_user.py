@@ -47,13 +47,13 @@ def path() -> Iterator[Path]:
 
 def uses(link: PlanLink) -> None:
     """See that a driver's report goes through."""
-    link.meet(ONE, "ann", "root.default", "SPARK")
+    link.register_attempt(ONE, "ann", "root.default", "SPARK")
     link.give_key(ONE, 5, KEY)
     assert eventually(lambda: link.listening)
     body = stage_report(stage(0, 3), ended=True)
     assert eventually(lambda: ask(link, Kind.STAGES, body) == Status.OK)
     # a process may answer a moment before the link knows that it listens
-    assert [one.width for one in eventually(lambda: link.take(application_of(ONE)))] == [3]
+    assert [one.width for one in eventually(lambda: link.take_stages(application_of(ONE)))] == [3]
 
 
 def test_a_process_that_somebody_else_starts_serves_without_the_store(

@@ -14,7 +14,7 @@ from tests.support.pages import FakeManager, served
 
 from treadle.admin import policy_use
 from treadle.cli.main import run
-from treadle.config.parts import QUESTIONS
+from treadle.config.parts import PART_KINDS
 from treadle.config.reader import parse_settings, read_settings
 from treadle.config.text import History, with_absolute_paths
 from treadle.shipped import find_policy, ready_made, summary
@@ -87,8 +87,8 @@ def test_every_ready_made_policy_is_listed(cli: Cli) -> None:
 
 def test_every_part_is_listed_with_its_parameters(cli: Cli) -> None:
     rows = json.loads(cli(["policy", "parts", "--json"]).out)
-    assert {row["part"] for row in rows} == set(QUESTIONS)
-    assert {row["part"] for row in rows if row["kind"] == "file"} == set(QUESTIONS)
+    assert {row["part"] for row in rows} == set(PART_KINDS)
+    assert {row["part"] for row in rows if row["kind"] == "file"} == set(PART_KINDS)
     packing = next(row for row in rows if row["kind"] == "packing")
     assert packing["default"] is True
     assert packing["parameters"]["window"]["default"] == 32

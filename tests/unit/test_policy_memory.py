@@ -18,7 +18,7 @@ from tests.support.optional import present
 from treadle.config.part_files import PartStoppedError
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
-from treadle.engine.invented_cluster import small_cluster
+from treadle.engine.testing import small_cluster
 from treadle.errors import ConfigError
 from treadle.events import PolicySwitch
 from treadle.live.policies import LivePolicies, without_file_parts

@@ -44,13 +44,13 @@ def names(stages: Sequence[StageRun | StageProfile]) -> list[str]:
 @pytest.fixture
 def registry() -> StageRegistry:
     made = StageRegistry()
-    made.meet(ONE, "ann")
+    made.register_attempt(ONE, "ann")
     return made
 
 
 def test_the_golden_report_says_what_the_stages_were(registry: StageRegistry) -> None:
     assert registry.serve(ONE, GOLDEN.read_bytes()) is Status.OK
-    first, last = runs_of(registry.take(NAME))
+    first, last = runs_of(registry.take_stages(NAME))
     assert (first.name, first.width) == ("0 map at job.py:1", 3)
     assert first.durations == DurationSketch([1_000, 1_500, 400])
     assert (first.input_bytes, first.parents, first.measured) == (35, (), Measured.TASKS)
@@ -63,66 +63,66 @@ def test_the_golden_report_says_what_the_stages_were(registry: StageRegistry) ->
 def test_a_later_report_tells_the_whole_of_what_has_changed(registry: StageRegistry) -> None:
     registry.serve(ONE, report(stage(0, 1), stage(1, 2)))
     assert registry.serve(ONE, report(stage(1, 5), start=False, ended=True)) is Status.OK
-    assert [one.width for one in runs_of(registry.take(NAME))] == [1, 5]
-    assert registry.take(NAME) == [], "once"
+    assert [one.width for one in runs_of(registry.take_stages(NAME))] == [1, 5]
+    assert registry.take_stages(NAME) == [], "once"
 
 
 def test_without_a_last_report_nothing_is_taken_for_the_whole(registry: StageRegistry) -> None:
     registry.serve(ONE, report(stage(0)))
-    assert registry.take(NAME) == []
+    assert registry.take_stages(NAME) == []
 
 
 def test_a_stage_is_called_the_same_in_each_run(registry: StageRegistry) -> None:
     names_of_runs = ["sum at /data/container_1/my jobs/a.py:4", "run at Writer.scala:85", "a/b"]
     registry.serve(ONE, report(*(stage(at, name=name) for at, name in enumerate(names_of_runs)), ended=True))
-    assert names(runs_of(registry.take(NAME))) == ["0 sum at a.py:4", "1 run at Writer.scala:85", "2 a/b"]
+    assert names(runs_of(registry.take_stages(NAME))) == ["0 sum at a.py:4", "1 run at Writer.scala:85", "2 a/b"]
 
 
 def test_what_is_not_known_has_to_be_sent_from_the_start(registry: StageRegistry) -> None:
     assert registry.serve(ONE, report(stage(0), start=False)) is Status.UNKNOWN
     second = ONE._replace(attempt=2)
     assert registry.serve(second, report(stage(0))) is Status.BUSY
-    registry.meet(second, "ann")
+    registry.register_attempt(second, "ann")
     registry.serve(ONE, report(stage(0), stage(1)))
     assert registry.serve(second, report(stage(2), start=False, ended=True)) is Status.UNKNOWN
     assert registry.serve(second, report(stage(2, name="again"), ended=True)) is Status.OK
-    assert names(runs_of(registry.take(NAME))) == ["0 again"]
+    assert names(runs_of(registry.take_stages(NAME))) == ["0 again"]
 
 
 def test_an_attempt_that_has_ended_reports_no_more(registry: StageRegistry) -> None:
     registry.serve(ONE, report(stage(0), ended=True))
-    registry.part(ONE)
+    registry.forget_attempt(ONE)
     assert registry.serve(ONE, report(stage(1))) is Status.BUSY
-    assert len(registry.take(NAME)) == 1
+    assert len(registry.take_stages(NAME)) == 1
 
 
 def test_reports_are_bounded_by_bytes_of_an_application_of_a_user_and_in_all() -> None:
     registry = StageRegistry(Bounds(2_500, 5_000, 9_000))
     others = [ONE._replace(application=number) for number in range(3)]
     for at, attempt in enumerate(others):
-        registry.meet(attempt, f"user {at}")
+        registry.register_attempt(attempt, f"user {at}")
         assert registry.serve(attempt, report(stage(0, name="x" * 700), ended=True)) is Status.OK
     many = [ONE._replace(application=number) for number in range(10, 20)]
     for attempt in many:
-        registry.meet(attempt, "mallory")
+        registry.register_attempt(attempt, "mallory")
         assert registry.serve(attempt, report(stage(0, name="x" * 1_500), ended=True)) is Status.OK
-    assert all(registry.take(application_of(attempt)) for attempt in others), "whoever fills the room makes it"
-    assert [bool(registry.take(application_of(attempt))) for attempt in many] == [False] * 8 + [True] * 2
+    assert all(registry.take_stages(application_of(attempt)) for attempt in others), "whoever fills the room makes it"
+    assert [bool(registry.take_stages(application_of(attempt))) for attempt in many] == [False] * 8 + [True] * 2
     assert registry.serve(many[0], report(stage(0, name="x" * 3_000), ended=True)) is Status.REFUSED
-    assert registry.take(application_of(many[0])) == []
+    assert registry.take_stages(application_of(many[0])) == []
 
 
 def test_one_driver_cannot_push_out_the_reports_of_others() -> None:
     registry = StageRegistry()
     others = [ONE._replace(application=number) for number in range(1, 101)]
     for attempt in others:
-        registry.meet(attempt, "ann")
+        registry.register_attempt(attempt, "ann")
         registry.serve(attempt, report(stage(0), ended=True))
     mallory = ONE._replace(application=999)
-    registry.meet(mallory, "mallory")
+    registry.register_attempt(mallory, "mallory")
     for turn in range(2_000):
         registry.serve(mallory, report(stage(turn % 1_000, name="x" * 60_000), start=turn == 0))
-    assert all(registry.take(application_of(attempt)) for attempt in others)
+    assert all(registry.take_stages(application_of(attempt)) for attempt in others)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from treadle.sources import digest
 from treadle.sweep import runs, spark, worker
 from treadle.sweep.plan import Inputs, Plan, Range, axis_of, drawn, grid, plan_of, read_sweep, with_settings
 from treadle.sweep.report import pareto
-from treadle.sweep.runs import Kept, Line, run_line, run_locally
+from treadle.sweep.runs import Line, ResultCache, run_line, run_locally
 from treadle.sweep.spark import archive_of_package
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "sweep"
@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
 def planned(folder: Path, text: str) -> Plan:
     (folder / "sweep.yaml").write_text(text, encoding="utf-8")
     file = folder / "sweep.yaml"
-    return plan_of(read_sweep(file), file, Inputs(Kept(folder / "kept").files), trust_code=True)
+    return plan_of(read_sweep(file), file, Inputs(ResultCache(folder / "kept").files), trust_code=True)
 
 
 def sweep(folder: Path, *options: str) -> list[str]:
@@ -322,7 +322,7 @@ def test_no_link_in_the_folder_of_runs_leads_a_copy_or_a_result_elsewhere(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "jobs.py").write_text("def jobs(seed):\n    return []\n", encoding="utf-8")
-    kept = Kept(folder / "sweep.runs")
+    kept = ResultCache(folder / "sweep.runs")
     name = Inputs(kept.files).file(folder / "jobs.py")
     document = yaml.safe_load(TINY) | {"workload": {"own": {"file": "jobs.py", "function": "jobs"}}}
     (folder / "tiny.yaml").write_text(json.dumps(document), encoding="utf-8")
@@ -339,11 +339,11 @@ def test_no_link_in_the_folder_of_runs_leads_a_copy_or_a_result_elsewhere(
         assert [each.name for each in home.iterdir()] == ["jobs.py"]
         assert (home / "jobs.py").read_text(encoding="utf-8") == "mine"
         link.unlink()
-        Kept(folder / "sweep.runs")
+        ResultCache(folder / "sweep.runs")
 
 
 def test_a_result_is_neither_read_nor_written_through_a_link(tmp_path: Path) -> None:
-    kept, home = Kept(tmp_path / "runs"), tmp_path / "home"
+    kept, home = ResultCache(tmp_path / "runs"), tmp_path / "home"
     home.mkdir()
     (kept.folder / "runs" / "ab").symlink_to(home)
     (home / "abc.json").write_text('{"key": "abc"}', encoding="utf-8")
@@ -354,14 +354,14 @@ def test_a_result_is_neither_read_nor_written_through_a_link(tmp_path: Path) -> 
 
 
 def test_a_folder_of_runs_that_others_may_change_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Kept(tmp_path / "runs")
+    ResultCache(tmp_path / "runs")
     (tmp_path / "runs" / "files").chmod(0o777)
     with pytest.raises(UserError, match=r"runs/files: others may write to it; .* --cache"):
-        Kept(tmp_path / "runs")
+        ResultCache(tmp_path / "runs")
     (tmp_path / "runs" / "files").chmod(0o755)
     monkeypatch.setattr("treadle.sweep.runs.trusted_owners", lambda: frozenset({-1}))
     with pytest.raises(UserError, match=r"runs: belongs to .* --cache"):
-        Kept(tmp_path / "runs")
+        ResultCache(tmp_path / "runs")
 
 
 @pytest.mark.parametrize("entry", ["policies: [{policy: /dev/zero}]", "policies: [fifo]"])
@@ -384,7 +384,7 @@ def test_code_that_is_not_trusted_is_not_copied(folder: Path, cli: Cli) -> None:
 
 
 def test_a_damaged_result_runs_again(folder: Path) -> None:
-    kept = Kept(folder / "kept")
+    kept = ResultCache(folder / "kept")
     kept.put("ab12", b'{"key":"ab12"}', failed=False)
     assert kept.get("ab12") == b'{"key":"ab12"}'
     place = folder / "kept" / "runs" / "ab" / "ab12.json"
@@ -462,7 +462,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(folder: Path, jobs: int) -> N
 
 def test_the_example_of_the_page_has_its_runs(tmp_path: Path) -> None:
     file = EXAMPLE / "sweep.yaml"
-    plan = plan_of(read_sweep(file), file, Inputs(Kept(tmp_path).files))
+    plan = plan_of(read_sweep(file), file, Inputs(ResultCache(tmp_path).files))
     assert [each.name for each in plan.scenarios] == ["departments load=0.7", "departments load=1"]
     assert len(plan.policies) == 10
     assert "hdrf order=fair fit=packing" in [each.name for each in plan.policies]

@@ -17,10 +17,10 @@ from tests.support.recorders import refusing_once, work_off
 from tests.support.told import Remembering, Told, told_from_bytes
 from tests.unit.history.test_split_meta import content
 
-from treadle.am.quotas import Keeping
+from treadle.am.quotas import QuotaCache
 from treadle.config.settings import Profiles, Settings
 from treadle.engine import Engine
-from treadle.engine.invented_cluster import resource_types
+from treadle.engine.testing import resource_types
 from treadle.events import ContainerEvent, Event, Samples, Snapshot, StageInputs, TaskEstimates, TaskInputs
 from treadle.history.database import Retention, StoreError, Unusable
 from treadle.history.profile import DurationSketch, JobProfile, JobRun, RecurrenceKey, StageRun, size_of_run
@@ -534,7 +534,7 @@ class Cluster:
         header = FrameHeader(int(FrameFlag.SNAPSHOT) if snapshot else 0, 1, self.rm.sequence, self.now_ms, 0, 1000, 2)
         self.tracker.apply(events, self.now_ms, complete=True)
         frame = Frame(header, events)
-        return self.staged.look(frame, self.tracker, f"{self.folder}/{{user}}", pending)
+        return self.staged.update(frame, self.tracker, f"{self.folder}/{{user}}", pending)
 
 
 @pytest.fixture
@@ -641,7 +641,7 @@ def test_runs_that_wait_for_a_store_are_bounded_by_user(tmp_path: Path) -> None:
     recorder.remember(_stages_of("ann", 1, 2))
     for number in range(200):
         recorder.remember(_stages_of("mallory", number, 1000))
-    kept = [run.key.user for _, run in recorder._runs.things()]
+    kept = [run.key.user for _, run in recorder._runs.held_keys()]
     assert kept.count("ann") == 1
     assert 0 < kept.count("mallory") < 60
     assert recorder._runs.bytes <= WAITING_RUNS.user + size_of_run(_stages_of("ann", 1, 2)) + 1024
@@ -651,9 +651,9 @@ def test_runs_that_wait_for_a_store_are_bounded_by_user(tmp_path: Path) -> None:
 
 def test_what_nobody_has_taken_is_bounded_and_one_user_does_not_push_out_another() -> None:
     assert (SPLITS.user, SPLITS.all) == (1 << 10, 100 << 10), "one of a user, a hundred in all"
-    told: Keeping[int, str] = Keeping(HINTS)
+    told: QuotaCache[int, str] = QuotaCache(HINTS)
     for number in range(30_000):
         user = "ann" if number < 100 else "mallory"
         told.put(number, user, user, 0)
-    kept = [user for _, user in told.things()]
+    kept = [user for _, user in told.held_keys()]
     assert (len(kept), kept.count("ann")) == (10_000, 100)

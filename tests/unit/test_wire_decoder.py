@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from treadle import events
-from treadle.engine.invented_cluster import Texts, request, rows
+from treadle.engine.testing import StringTable, request, rows
 from treadle.events import U8, Section, code, filled
 from treadle.model.tables import ModelError, largest
 from treadle.proposals import Held, Proposals
@@ -122,7 +122,7 @@ def test_an_index_out_of_range_is_named(application: int, tag: int, field: str) 
 
 
 def asked(application: int, key: int) -> bytes:
-    texts = Texts()
+    texts = StringTable()
     asks = rows(events.Requests, texts, [request(application, key, 1, (1, 1))])
     return FrameEncoder().encode(SNAPSHOT, [texts.drain(), asks])
 

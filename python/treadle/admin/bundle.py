@@ -98,8 +98,8 @@ class Redactor:
         """Return a piece between blanks if all of it is known; of ``name=value`` the value only with its name."""
         if len(piece) > _PIECE_MAX:
             return HIDDEN
-        found = _EDGES.match(piece)
-        before, core, after = found.groups() if found else ("", piece, "")
+        match = _EDGES.match(piece)
+        before, core, after = match.groups() if match else ("", piece, "")
         name, equals, value = core.partition("=")
         if equals:
             if not self._is_known(name):
@@ -134,10 +134,10 @@ class Redactor:
 @cache
 def own_words() -> frozenset[str]:
     """Return the words of Treadle's messages, by its sources and the shim's jar, in small letters."""
-    found = set(_COMMON.split())
+    words = set(_COMMON.split())
     for text in (*_python_texts(), *_java_texts()):
-        found.update(word.lower() for word in _WORD.findall(text))
-    return frozenset(found)
+        words.update(word.lower() for word in _WORD.findall(text))
+    return frozenset(words)
 
 
 def _python_texts() -> Iterator[str]:
@@ -337,13 +337,13 @@ def _known_values(value: Any, redactor: Redactor) -> Any:
 
 
 def _beans(facts: Facts, redactor: Redactor) -> str:
-    found, failed = managers_of(facts)
+    managers, failed = managers_of(facts)
     shown = [
         {
             "state": manager.state,
             "beans": {name: bean for name, bean in manager.beans.items() if _BEANS.fullmatch(name)},
         }
-        for manager in found
+        for manager in managers
     ]
     for each in shown:
         for bean in each["beans"].values():  # type: ignore[attr-defined]
@@ -372,8 +372,8 @@ def _rm_log(facts: Facts) -> Path | None:
     folder = _log_folder(facts)
     if folder is None:
         return None
-    found = [*folder.glob("*resourcemanager*.log"), *folder.glob("rm.log")]
-    return max(found, key=lambda path: path.lstat().st_mtime, default=None)
+    files = [*folder.glob("*resourcemanager*.log"), *folder.glob("rm.log")]
+    return max(files, key=lambda path: path.lstat().st_mtime, default=None)
 
 
 def _tail(path: Path | None) -> str:
@@ -390,12 +390,12 @@ def _tail(path: Path | None) -> str:
 def _text_of(path: Path, tail: int = TAIL_BYTES) -> str:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as stream:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise UserError(f"{path} is not a regular file")
-        stream.seek(max(0, found.st_size - tail))
+        stream.seek(max(0, status.st_size - tail))
         lines = stream.read(tail).decode("utf-8", "replace").split("\n")
-    return "\n".join(lines[-LINES_MAX:] if found.st_size <= tail else lines[1:][-LINES_MAX:])
+    return "\n".join(lines[-LINES_MAX:] if status.st_size <= tail else lines[1:][-LINES_MAX:])
 
 
 def _of_treadle(lines: Sequence[str]) -> Iterator[str]:

@@ -58,13 +58,13 @@ class Manager:
 
 def managers_of(facts: Facts) -> tuple[list[Manager], list[Finding]]:
     """Return the ResourceManagers that answer, and a finding for each other one."""
-    found, failed = [], []
+    managers, failed = [], []
     for id_, url in facts.addresses().items():
         try:
-            found.append(Manager(id_, url, facts))
+            managers.append(Manager(id_, url, facts))
         except UserError as error:
             failed.append(Finding("fail", str(error), "start the ResourceManager, or name its address with --rm"))
-    return found, failed
+    return managers, failed
 
 
 def _unreached(failed: list[Finding], facts: Facts) -> Iterator[Finding]:
@@ -76,13 +76,13 @@ def _unreached(failed: list[Finding], facts: Facts) -> Iterator[Finding]:
 
 def reach(facts: Facts) -> Iterator[Finding]:
     """Look whether every ResourceManager answers, and one of them is active."""
-    found, failed = managers_of(facts)
+    managers, failed = managers_of(facts)
     yield from _unreached(failed, facts)
-    for each in found:
+    for each in managers:
         yield Finding("ok", f"{each.name} is {each.state.lower()}")
-    active = [each for each in found if each.state == "ACTIVE"]
-    if found and not active:
-        moving = any(passing(each.state) for each in found)
+    active = [each for each in managers if each.state == "ACTIVE"]
+    if managers and not active:
+        moving = any(passing(each.state) for each in managers)
         remedy = "yarn rmadmin -transitionToActive, or look at ZooKeeper"
         yield Finding("fail", "no ResourceManager is active", f"wait a moment; then {remedy}" if moving else remedy)
     if len(active) > 1:
@@ -93,11 +93,11 @@ def reach(facts: Facts) -> Iterator[Finding]:
 
 def modes(facts: Facts) -> Iterator[Finding]:
     """Look at the mode of each shim, and what it complains of."""
-    found, failed = managers_of(facts)
+    managers, failed = managers_of(facts)
     yield from _unreached(failed, facts)
-    if not found:
+    if not managers:
         yield Finding("skipped", "no ResourceManager answers")
-    for each in found:
+    for each in managers:
         if moving := passing(each.state):
             yield Finding("skipped", f"{each.name} is {moving}", "ask again; if it stays so, look at its log")
         elif each.state != "ACTIVE":
@@ -141,22 +141,22 @@ def _mode(manager: Manager) -> Iterator[Finding]:
 
 def clock(facts: Facts) -> Iterator[Finding]:
     """Look how far this host's clock is from those of the ResourceManagers."""
-    found, failed = managers_of(facts)
+    managers, failed = managers_of(facts)
     yield from _unreached(failed, facts)
-    known = [(each.name, each.skew_s) for each in found if each.skew_s is not None]
+    known = [(each.name, each.skew_s) for each in managers if each.skew_s is not None]
     if not known:
         yield Finding("skipped", "no ResourceManager reports its time")
     for name, skew_s in known:
-        said = f"{name}: {abs(skew_s):.0f} s {'ahead' if skew_s > 0 else 'behind'}"
+        text = f"{name}: {abs(skew_s):.0f} s {'ahead' if skew_s > 0 else 'behind'}"
         status: Any = "fail" if abs(skew_s) > SKEW_FAIL_S else "warn" if abs(skew_s) > SKEW_WARN_S else "ok"
-        yield Finding(status, said, "" if status == "ok" else "let chrony or ntpd keep the time on both hosts")
+        yield Finding(status, text, "" if status == "ok" else "let chrony or ntpd keep the time on both hosts")
 
 
 def lease(facts: Facts) -> Iterator[Finding]:
     """Look how engines have held their leases since the ResourceManager started."""
-    found, failed = managers_of(facts)
+    managers, failed = managers_of(facts)
     yield from _unreached(failed, facts)
-    active = [each for each in found if each.treadle]
+    active = [each for each in managers if each.treadle]
     if not active:
         yield Finding("skipped", "no ResourceManager answers that runs with Treadle")
     for each in active:
@@ -168,15 +168,15 @@ def _lease_of(manager: Manager, hours: float | None) -> Iterator[Finding]:
     bean = manager.treadle
     flips, starts, failures = (int(bean.get(key, 0)) for key in ("LeaseFlips", "SidecarStarts", "LinkFailures"))
     since = "since it started" if hours is None else f"in {hours:.1f} h"
-    said = f"{manager.name}: {flips} flips of the lease, {starts} starts of the sidecar, {failures} failures {since}"
+    text = f"{manager.name}: {flips} flips of the lease, {starts} starts of the sidecar, {failures} failures {since}"
     # the first hour has one for each start of a sidecar
     often = flips > FLIPS_PER_HOUR * max(1.0, hours or 1.0)
     if bean.get("Mode") != "off" and bean.get("LeaseHeld") == 0:
-        yield Finding("fail", f"{said}; no engine holds the lease now", "treadle status shows why; the sidecar's log")
+        yield Finding("fail", f"{text}; no engine holds the lease now", "treadle status shows why; the sidecar's log")
     elif often:
-        yield Finding("warn", said, "the engine comes and goes: look at the sidecar's log, and at memory")
+        yield Finding("warn", text, "the engine comes and goes: look at the sidecar's log, and at memory")
     else:
-        yield Finding("ok", said)
+        yield Finding("ok", text)
     if bean.get("Escapes"):
         yield Finding(
             "fail", f"{manager.name}: {bean['Escapes']} exceptions caught in overrides", "report it, with --bundle"
@@ -312,9 +312,9 @@ def kernels(facts: Facts) -> Iterator[Finding]:
     if reason:
         yield Finding("fail", reason, f"correct this: the sidecar of {facts.user} refuses the folder")
         return
-    found = sum(1 for _ in kept.rglob("*.nbi"))
-    if found:
-        yield Finding("ok", f"{found} compiled functions of this release in {folder}, for {facts.user}")
+    compiled = sum(1 for _ in kept.rglob("*.nbi"))
+    if compiled:
+        yield Finding("ok", f"{compiled} compiled functions of this release in {folder}, for {facts.user}")
         return
     warm_up = f"sudo -u {facts.user} treadle sidecar --warm-up" + (f" --config {facts.config}" if facts.config else "")
     yield Finding("warn", f"nothing compiled of this release in {folder}: the next start compiles", warm_up)
@@ -324,11 +324,11 @@ def memory(_: Facts) -> Iterator[Finding]:
     """Look whether there is room for a sidecar."""
     free = psutil.virtual_memory().available >> 20
     cores = len(os.sched_getaffinity(0))
-    said = f"{free} MiB free, {cores} cores"
+    text = f"{free} MiB free, {cores} cores"
     if free < MEMORY_MB:
-        yield Finding("warn", said, f"leave at least {MEMORY_MB} MiB to a sidecar (docs/running-it.md#sizing)")
+        yield Finding("warn", text, f"leave at least {MEMORY_MB} MiB to a sidecar (docs/running-it.md#sizing)")
     else:
-        yield Finding("ok", said)
+        yield Finding("ok", text)
 
 
 CHECKS: Final = (
@@ -343,11 +343,11 @@ CHECKS: Final = (
     Check("java", "Hadoop", hadoop.java),
     Check("owners", "files", hadoop.owners),
     Check("connection", "files", hadoop.connection),
-    Check("reach", "ResourceManagers", reach, asks_rm=True),
-    Check("modes", "ResourceManagers", modes, asks_rm=True),
-    Check("clock", "ResourceManagers", clock, asks_rm=True),
-    Check("lease", "ResourceManagers", lease, asks_rm=True),
-    Check("sidecar", "ResourceManagers", sidecar, asks_rm=True),
+    Check("reach", "ResourceManagers", reach, needs_rm=True),
+    Check("modes", "ResourceManagers", modes, needs_rm=True),
+    Check("clock", "ResourceManagers", clock, needs_rm=True),
+    Check("lease", "ResourceManagers", lease, needs_rm=True),
+    Check("sidecar", "ResourceManagers", sidecar, needs_rm=True),
 )
 
 
@@ -381,24 +381,24 @@ def chosen_checks(only: Sequence[str], *, pre: bool) -> list[Check]:
             raise UserError(f"--only {unknown(name, names)}")
     if only:
         return [check for check in CHECKS if check.name in only]
-    return [check for check in CHECKS if not (pre and check.asks_rm)]
+    return [check for check in CHECKS if not (pre and check.needs_rm)]
 
 
 def examine(facts: Facts, checks: Sequence[Check]) -> Iterator[Result]:
     """Yield what the checks find; one that fails itself is a finding too, and the others go on."""
     for check in checks:
-        facts.were_asked = False
-        found = list(_found(check, facts))
-        if facts.were_asked and facts.site_trouble and check.name != "settings":
+        facts.queried = False
+        findings = list(_found(check, facts))
+        if facts.queried and facts.site_trouble and check.name != "settings":
             # What was judged by settings that nobody could read is not well.
-            found = [each for each in found if each.status != "ok"]
-            found.append(Finding("skipped", f"unknown: {facts.site_trouble}", TROUBLE_REMEDY))
-        yield from (Result(check, each) for each in found)
+            findings = [each for each in findings if each.status != "ok"]
+            findings.append(Finding("skipped", f"unknown: {facts.site_trouble}", TROUBLE_REMEDY))
+        yield from (Result(check, each) for each in findings)
 
 
 def _found(check: Check, facts: Facts) -> Iterator[Finding]:
     try:
-        yield from check.look(facts)
+        yield from check.run(facts)
     except UserError as error:
         yield Finding("fail", str(error))
     except OSError as error:

@@ -78,19 +78,19 @@ def running_environment(target: Path) -> Contents:
 
 def needed_distributions() -> list[metadata.Distribution]:
     """Return what Treadle needs of what is installed, without itself, in the order of names."""
-    found: dict[str, metadata.Distribution] = {}
+    distributions: dict[str, metadata.Distribution] = {}
     own = metadata.distribution("treadle")
     waiting = [_required(line, _EXTRAS) for line in own.requires or ()]
     while waiting:
         name = waiting.pop()
-        if not name or name in found or name == "treadle":
+        if not name or name in distributions or name == "treadle":
             continue
         try:
-            found[name] = metadata.distribution(name)
+            distributions[name] = metadata.distribution(name)
         except metadata.PackageNotFoundError:  # an extra, or for another system; what is missing shows at warm-up
             continue
-        waiting += [_required(line, ()) for line in found[name].requires or ()]
-    return [found[name] for name in sorted(found)]
+        waiting += [_required(line, ()) for line in distributions[name].requires or ()]
+    return [distributions[name] for name in sorted(distributions)]
 
 
 def make_environment(contents: Contents, target: Path, folder: Path) -> None:
@@ -141,8 +141,8 @@ def refuse_private_python(user: str, uid: int) -> None:
     """
     python = _python()
     for at in (python, *python.parents):
-        found = at.stat()
-        if uid not in (0, found.st_uid) and not found.st_mode & 0o001:
+        status = at.stat()
+        if uid not in (0, status.st_uid) and not status.st_mode & 0o001:
             raise UserError(
                 f"{python} is the Python of this environment, and {user} may not pass {at}; make an environment with a "
                 "Python that everybody may run, such as /usr/bin/python3, install treadle there, and use its command"

@@ -62,8 +62,8 @@ class Check:
 
     name: str
     group: str
-    look: Callable[[Facts], Iterator[Finding]]
-    asks_rm: bool = False
+    run: Callable[[Facts], Iterator[Finding]]
+    needs_rm: bool = False
     """Has it nothing to say before a ResourceManager runs with Treadle?"""
 
 
@@ -86,7 +86,7 @@ class Facts:
     """Why yarn-site.xml could not be read, once `settings` has been asked for."""
     queues_trouble: str = field(default="", init=False)
     """Why capacity-scheduler.xml could not."""
-    were_asked: bool = field(default=False, init=False)
+    queried: bool = field(default=False, init=False)
     """Has anybody asked for the settings since this was set to False?"""
     unreached_shown: bool = field(default=False, init=False)
     """Has a check shown which ResourceManagers do not answer?"""
@@ -100,7 +100,7 @@ class Facts:
     @property
     def settings(self) -> Mapping[str, str]:
         """The settings of the ResourceManager's folder; none if there is no folder, or it cannot be read."""
-        self.were_asked = True
+        self.queried = True
         if self._settings is not None:
             return self._settings
         self._settings = {}
@@ -170,9 +170,9 @@ def set_in_scripts(conf: Path | None, name: str) -> tuple[str, str]:
     """
     line = re.compile(rf"^\s*(?:export\s+)?{name}=([\"']?)([^\s\"'$;#]+)\1\s*(?:[;#].*)?$", re.MULTILINE)
     for script in ("yarn-env.sh", "hadoop-env.sh"):
-        found = line.findall(text_of(conf / script)) if conf is not None else []
-        if found:
-            return found[-1][1], script
+        values = line.findall(text_of(conf / script)) if conf is not None else []
+        if values:
+            return values[-1][1], script
     return "", ""
 
 
@@ -195,10 +195,10 @@ def mode_of(path: Path) -> str:
 
 def may_write(path: Path, uid: int) -> bool:
     """May a user write to a folder, by its owner and mode? Groups are not looked at: nobody should need one."""
-    found = path.stat()
+    status = path.stat()
     if uid == 0:
         return True
-    return bool(found.st_mode & (0o200 if found.st_uid == uid else 0o002))
+    return bool(status.st_mode & (0o200 if status.st_uid == uid else 0o002))
 
 
 KEYS: Final = (
@@ -349,8 +349,8 @@ def features(facts: Facts) -> Iterator[Finding]:
     if facts.conf is None:
         yield Finding("skipped", "Hadoop's settings are not known", _NO_CONF)
         return
-    found, unknown = list(_refused(facts)), False
-    yield from found
+    findings, unknown = list(_refused(facts)), False
+    yield from findings
     if facts.queues_trouble:
         unknown = True
         yield Finding("skipped", f"what queues are set to: {facts.queues_trouble}", TROUBLE_REMEDY)
@@ -358,7 +358,7 @@ def features(facts: Facts) -> Iterator[Finding]:
     if trouble:
         unknown = True
         yield Finding("skipped", f"which policy there is: {trouble}", "treadle policy check shows more")
-    if not found and not unknown:
+    if not findings and not unknown:
         yield Finding("ok", "nothing in the settings keeps mode enforce from working")
 
 
@@ -442,13 +442,13 @@ def java(facts: Facts) -> Iterator[Finding]:
         return
     program = _trusted(named, "--java")
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [program, "-version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
         ).stderr
     except (OSError, subprocess.SubprocessError) as error:
         yield Finding("fail", f"{program} -version: {error}", f"it is {where}")
         return
-    runs, needs = _major(said), _class_version(jar)
+    runs, needs = _major(output), _class_version(jar)
     if not runs:
         yield Finding("warn", f"{program} does not report its version", f"it is {where}")
     elif needs > runs:
@@ -467,8 +467,8 @@ def _references(facts: Facts, program: str, jar: Path) -> Iterator[Finding]:
     try:
         named = subprocess.run([yarn, "classpath"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         if named.returncode != 0:
-            said = " ".join((named.stderr or named.stdout).split()) or f"exit code {named.returncode}"
-            yield Finding("skipped", f"{what}: `{yarn} classpath` fails: {said}", "name another with --yarn")
+            output = " ".join((named.stderr or named.stdout).split()) or f"exit code {named.returncode}"
+            yield Finding("skipped", f"{what}: `{yarn} classpath` fails: {output}", "name another with --yarn")
             return
         path = f"{named.stdout.strip()}:{jar}"
         done = subprocess.run(
@@ -504,19 +504,19 @@ def _trusted(program: str, option: str) -> str:
         UserError: it is not there, or others may change it.
         OSError: it cannot be looked at.
     """
-    found = shutil.which(program)
-    if found is None:
+    found_at = shutil.which(program)
+    if found_at is None:
         raise UserError(f"{program} is not there, or may not be run; name another with {option}")
-    path = Path(found).absolute()
+    path = Path(found_at).absolute()
     reason = reason_against(path)
     if reason:
         raise UserError(f"{path} is not run: {reason}. Name another with {option}, or run this check as its owner")
     return str(path)
 
 
-def _major(said: str) -> int:
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
-    return int(found[1]) if found else 0
+def _major(version_text: str) -> int:
+    match = re.search(r'version "(?:1\.)?(\d+)', version_text)
+    return int(match[1]) if match else 0
 
 
 def _class_version(path: Path) -> int:
@@ -548,9 +548,9 @@ def jar(facts: Facts) -> Iterator[Finding]:
     named = list(dict.fromkeys(_in_script(text, _NAMED)))
     beside = _in_hadoop("treadle-shim-*.jar")
     for path in named:
-        yield _judged(path, str(script), _AGAIN)
+        yield _jar_finding(path, str(script), _AGAIN)
     for path in beside:
-        yield _judged(path, "Hadoop's own folder", f"replace it by that of release {__version__}")
+        yield _jar_finding(path, "Hadoop's own folder", f"replace it by that of release {__version__}")
     if beside and (named or len(beside) > 1):
         first = named[0] if named else beside[1]
         yield Finding("warn", f"the class path has two jars: {first} and {beside[0]}", f"remove {beside[0]}")
@@ -573,7 +573,7 @@ def _in_hadoop(pattern: str) -> list[Path]:
     return list(dict.fromkeys(path for found in globbed for path in found))
 
 
-def _judged(path: Path, where: str, remedy: str) -> Finding:
+def _jar_finding(path: Path, where: str, remedy: str) -> Finding:
     if not path.is_file():
         return Finding("fail", f"{path}, by {where}, is not there", remedy)
     try:
@@ -629,23 +629,23 @@ def connection(facts: Facts) -> Iterator[Finding]:
         return
     path = Path(facts.setting(f"{PREFIX}sidecar.connection-file"))
     try:
-        found, folder = path.lstat(), path.parent.stat()
+        status, folder = path.lstat(), path.parent.stat()
     except OSError as error:
         yield Finding("warn", f"{path}: {error.strerror}: no sidecar has written it", "treadle sidecar restart")
         return
     shared = bool(facts.setting(f"{PREFIX}sidecar.user"))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         yield Finding("fail", f"{path} is not a regular file", "name another one in both places")
-    elif found.st_mode & (0o037 if shared else 0o077):
+    elif status.st_mode & (0o037 if shared else 0o077):
         yield Finding(
             "fail",
             f"{path} has mode {mode_of(path)}: others may read the secret",
             f"it must be {'0640' if shared else '0600'}",
         )
-    elif found.st_uid != facts.uid:
+    elif status.st_uid != facts.uid:
         yield Finding(
             "fail",
-            f"{path} belongs to {user_name(found.st_uid)}, not to {facts.user}",
+            f"{path} belongs to {user_name(status.st_uid)}, not to {facts.user}",
             f"run the sidecar as {facts.user}, or name its user with --user",
         )
     elif folder.st_mode & 0o022:
@@ -674,5 +674,5 @@ def _state(facts: Facts) -> Iterator[Finding]:
 
 
 def _readable(path: Path, uid: int) -> bool:
-    found = path.stat()
-    return uid in (0, -1) or bool(found.st_mode & (0o400 if found.st_uid == uid else 0o004))
+    status = path.stat()
+    return uid in (0, -1) or bool(status.st_mode & (0o400 if status.st_uid == uid else 0o004))

@@ -61,7 +61,7 @@ class Signals:
 
     def __init__(self) -> None:
         """Take none yet."""
-        self._came = 0
+        self._received = 0
         self._at_once = self._settled = False
         self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
 
@@ -70,7 +70,7 @@ class Signals:
         if threading.current_thread() is threading.main_thread():
             for each in ENDING:
                 if signal.getsignal(each) is not signal.SIG_IGN:
-                    self._before[each] = signal.signal(each, self._come)
+                    self._before[each] = signal.signal(each, self._handle)
         return self
 
     def __exit__(
@@ -81,9 +81,9 @@ class Signals:
             signal.signal(each, handler)
         self._before.clear()
 
-    def _come(self, number: int, _: FrameType | None) -> None:
+    def _handle(self, number: int, _: FrameType | None) -> None:
         if not self._settled:
-            self._came = self._came or number
+            self._received = self._received or number
             if self._at_once:
                 self.check()
 
@@ -93,9 +93,9 @@ class Signals:
         Raises:
             Stopped: one has come.
         """
-        if self._came and not self._settled:
+        if self._received and not self._settled:
             self._settled = True
-            raise Stopped(self._came)
+            raise Stopped(self._received)
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
@@ -189,7 +189,7 @@ def carry_out(
                 _carry_out(plan, now, say, warm_up or compile_kernels, undo, leftovers, signals)
             except BaseException as error:
                 signals.settle()
-                _take_back(undo, error)
+                _roll_back(undo, error)
                 raise
             signals.settle()
             for folder in leftovers:
@@ -199,16 +199,16 @@ def carry_out(
         if isinstance(error, OSError):
             name = f"{error.filename}: " if error.filename else ""
             raise UserError(f"{name}{error.strerror or error}; everything is as it was") from error
-        if isinstance(error, UserError) and not isinstance(error, _HalfBackError):
+        if isinstance(error, UserError) and not isinstance(error, _IncompleteRollbackError):
             raise UserError(f"{error}; everything is as it was") from error
         raise
 
 
-class _HalfBackError(UserError):
+class _IncompleteRollbackError(UserError):
     """An installation failed, and not all of it could be taken back."""
 
 
-def _take_back(undo: ExitStack, why: BaseException) -> None:
+def _roll_back(undo: ExitStack, why: BaseException) -> None:
     """Put back what was there; what cannot be put back does not keep the rest from it.
 
     Raises:
@@ -217,7 +217,7 @@ def _take_back(undo: ExitStack, why: BaseException) -> None:
     try:
         undo.close()
     except Exception as error:
-        raise _HalfBackError(
+        raise _IncompleteRollbackError(
             f"the installation failed ({why}), and not all of it could be taken back: {error}. Correct that; "
             "the old content is in NAME.treadle-DATE-TIME next to such a file: copy it back"
         ) from error
@@ -490,14 +490,14 @@ def _remove(plan: Removal, say: Say) -> Outcome:
 def processes_below(prefix: Path) -> list[str]:
     """Return which processes, this one and those that started it aside, run from a prefix: number and name."""
     own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    found = []
+    processes = []
     for process in psutil.process_iter():
         if process.pid in own:
             continue
         with suppress(psutil.Error, OSError):
             if any(f"{prefix}/" in word for word in process.cmdline()):
-                found.append(f"{process.pid} ({process.name()}, of {process.username()})")
-    return found
+                processes.append(f"{process.pid} ({process.name()}, of {process.username()})")
+    return processes
 
 
 def _restored(record: FileRecord) -> Restored:
@@ -538,8 +538,8 @@ def _restore(restored: Restored, undo: ExitStack, say: Say) -> None:
         raise UserError(f"{path} was changed by another process meanwhile; try again")
     if now is None or then == now:
         return
-    found = path.stat()
-    undo.callback(put, path, now, found.st_mode & 0o7777, (found.st_uid, found.st_gid))
+    status = path.stat()
+    undo.callback(put, path, now, status.st_mode & 0o7777, (status.st_uid, status.st_gid))
     if then is None:
         path.unlink()
         say(f"removed {path}")

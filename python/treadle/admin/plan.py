@@ -168,9 +168,9 @@ def put(path: Path, data: bytes, mode: int = 0o644, owner: tuple[int, int] | Non
 
     def as_before(file: int) -> None:
         os.fchmod(file, mode if before is None else before.st_mode & 0o7777)
-        wanted = owner if before is None else (before.st_uid, before.st_gid)
-        if wanted is not None and wanted != (os.geteuid(), os.getegid()):
-            os.fchown(file, *wanted)
+        owner_ids = owner if before is None else (before.st_uid, before.st_gid)
+        if owner_ids is not None and owner_ids != (os.geteuid(), os.getegid()):
+            os.fchown(file, *owner_ids)
         if before is not None:
             copy_attributes(path, file)
 
@@ -405,13 +405,13 @@ def record_of(change: FileChange, backup: Path | None, known: FileRecord | None)
 
 def _wanted(options: Options, held: Mapping[str, Setting], config: Path) -> dict[str, str]:
     """Return what yarn-site.xml must say. What an administrator has chosen stays."""
-    wanted = {CLASS_KEY: CLASS}
+    values = {CLASS_KEY: CLASS}
     if f"{PREFIX}mode" not in held:
-        wanted[f"{PREFIX}mode"] = "observe_only"
+        values[f"{PREFIX}mode"] = "observe_only"
     # By the release, not by the link: a sidecar that is started again must be of the same release as the jar.
-    wanted[f"{PREFIX}python.command"] = str(options.target / "bin" / "treadle")
-    wanted[f"{PREFIX}config.file"] = str(config)
-    return wanted
+    values[f"{PREFIX}python.command"] = str(options.target / "bin" / "treadle")
+    values[f"{PREFIX}config.file"] = str(config)
+    return values
 
 
 def _config_of(options: Options, held: Mapping[str, Setting]) -> tuple[Path, bool]:
@@ -558,9 +558,9 @@ def _refuse_broken_script(path: Path, before: bytes | None, after: bytes) -> Non
         )
         # Of a here-document without an end it warns alone; what is added would be part of that.
         if ended.returncode != 0 or b"here-document" in ended.stderr:
-            said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
+            lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()
             which = "cannot be read by bash as it is" if reads else "cannot have lines added at its end"
-            raise UserError(f"{path} {which}: {said[-1] if said else 'no reason is given'}; put it right first")
+            raise UserError(f"{path} {which}: {lines[-1] if lines else 'no reason is given'}; put it right first")
 
 
 def _refuse_unwritable(plan: Plan) -> None:

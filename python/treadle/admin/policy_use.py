@@ -20,7 +20,7 @@ from typing import Any, Final
 import yaml
 
 from treadle.config.part_files import idle_parts, missing
-from treadle.config.parts import QUESTIONS
+from treadle.config.parts import PART_KINDS
 from treadle.config.reader import parse_roster, parse_settings, peek_source, read_roster, warnings_of
 from treadle.config.settings import KEYS, OWN_KEYS, SECTIONS, Settings
 from treadle.config.text import (
@@ -117,9 +117,9 @@ def refresh(yarn: str) -> None:
         raise UserError(f"{yarn} rmadmin -refreshQueues failed: {_reason_in(ended.stderr + ended.stdout)}")
 
 
-def _reason_in(said: str) -> str:
+def _reason_in(output: str) -> str:
     """Return why a refresh was refused: what rmadmin says under its command's name, without logs and stack traces."""
-    lines = [line for line in said.splitlines() if line.strip()]
+    lines = [line for line in output.splitlines() if line.strip()]
     named = [line.removeprefix(_NAME) for line in lines if line.startswith(_NAME)]
     plain = [line for line in lines if not line.startswith(("\t", "Caused by:"))]
     return next(iter([*named, *plain[-1:], *lines[-1:]]), "it said nothing").strip()
@@ -142,15 +142,15 @@ def wait_until_runs(
     Raises:
         UserError: it does not run within the time, or is refused, or the mode is off; the text says why.
     """
-    said, same = earlier.get("LastError"), policy_in(earlier) == policy
+    earlier_error, same = earlier.get("LastError"), policy_in(earlier) == policy
     for look in range(int(WAIT_S / _POLL_S)):
         bean = read_bean(rm, ca)
         refuse_off(bean)
         error, runs = bean.get("LastError") or "", policy_in(bean)
         # What went wrong last stays there; each refusal has a text of its own.
-        if error != said and re.search(r"settings \d+ refused", error):
+        if error != earlier_error and re.search(r"settings \d+ refused", error):
             raise UserError(f"the engine refuses it: {error}")
-        if runs != policy and _failed(error, said or ""):
+        if runs != policy and _failed(error, earlier_error or ""):
             raise UserError(f"the engine took it over, and it failed at once: {error}")
         if runs == policy and (not same or look * _POLL_S >= SAME_S):
             return
@@ -438,11 +438,11 @@ def checked_text(change: Change) -> str:
         raise UserError(f"{folder}: {error.strerror}; run this as a user who may write there") from error
 
 
-def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
+def change_of(file: Path, target: Path, also: Sequence[str]) -> Change:
     """Return what makes a treadle.yaml follow the policy of another.
 
     Args:
-        found: the file with the policy, which is right
+        file: the file with the policy, which is right
         target: the treadle.yaml that is changed; where there is none, the other is taken whole
         also: sections of the other file that are taken over too
 
@@ -458,27 +458,27 @@ def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
             raise UserError(f"--also {unknown(name, (*SECTIONS, 'engines'))}")
     target = target.resolve()
     _refuse_ready_made(target)
-    if found not in ready_made().values():
-        _refuse_distrusted(found, trusted_owners() | ({target.stat().st_uid} if target.exists() else set()))
-    text = text_of(found)
-    taken = with_absolute_paths(text, found.parent)
-    source = str(found.absolute())
+    if file not in ready_made().values():
+        _refuse_distrusted(file, trusted_owners() | ({target.stat().st_uid} if target.exists() else set()))
+    text = text_of(file)
+    taken = with_absolute_paths(text, file.parent)
+    source = str(file.absolute())
     if not target.exists():
-        _refuse_missing(found, found, taken)
+        _refuse_missing(file, file, taken)
         return Change(target, None, _marked("use", source, taken), source)
     before = text_of(target)
     YamlDocument(str(target), before)  # raises an error that names the line of invalid YAML
     if "engines" not in also:
         parse_roster(str(target), before)  # the same of engines that are none; their policies are checked at the end
     after = with_sections(str(target), before, taken, ("policy", *also))
-    differing = list(_differing(found, text, target, after))
+    differing = list(_differing(file, text, target, after))
     if differing:
         raise UserError(
-            "\n".join(f"{found}: {line} in {target}" for line in differing)
+            "\n".join(f"{file}: {line} in {target}" for line in differing)
             + "\n`treadle policy use` changes `policy:` alone; change the others by hand, or take a whole section over "
             "with --also SECTION"
         )
-    _refuse_missing(found, target, after)
+    _refuse_missing(file, target, after)
     return Change(target, before, _marked("use", source, after), source)
 
 
@@ -504,7 +504,7 @@ def change_back(target: Path, number: int | None) -> Change:
     return Change(target, text_of(target), _marked("rollback", source, version.text), source)
 
 
-def _refuse_missing(found: Path, target: Path, text: str) -> None:
+def _refuse_missing(file: Path, target: Path, text: str) -> None:
     """Refuse a policy that goes by what the file has not got, before it runs and does less than it says."""
     lines: list[str] = []
     for at, each in _followed(text):
@@ -512,9 +512,9 @@ def _refuse_missing(found: Path, target: Path, text: str) -> None:
         settings = replace(base, policy=_without_code(each).policy)
         lines += [line for line in missing(settings, at) if line not in lines]
     if lines:
-        here = found == target
-        said = [_placed(found, text, line) if here else f"{found}: {line}" for line in lines]
-        raise UserError("\n".join(f"{line} in {target}" for line in said))
+        here = file == target
+        lines_shown = [_placed(file, text, line) if here else f"{file}: {line}" for line in lines]
+        raise UserError("\n".join(f"{line} in {target}" for line in lines_shown))
 
 
 def _placed(file: Path, text: str, line: str) -> str:
@@ -550,7 +550,7 @@ def policies_of_engines(file: Path) -> dict[str, str]:
         chosen = _parts(each)
         policy, code = _without_code(each).policy, _with_code(each)
         parts = {part: f"{Path(str(chosen[part].get('path'))).name}:{chosen[part].get('class')}" for part in code}
-        names[entry] = " ".join(f"{part}={parts.get(part) or getattr(policy, part).label}" for part in QUESTIONS)
+        names[entry] = " ".join(f"{part}={parts.get(part) or getattr(policy, part).label}" for part in PART_KINDS)
     return {engine.name: names[engine.entry_name] for engine in read_roster(file)}
 
 
@@ -573,10 +573,10 @@ def _parts(text: str) -> dict[str, dict[str, Any]]:
     return {part: value for part, value in parts if isinstance(value, dict)}
 
 
-def _differing(found: Path, text: str, target: Path, after: str) -> Iterator[str]:
+def _differing(file: Path, text: str, target: Path, after: str) -> Iterator[str]:
     """Yield what a file sets besides its policy, and what is set instead in a text that takes over its policy."""
     own, others = (
-        parse_settings(str(found), _without_policies(found, text)),
+        parse_settings(str(file), _without_policies(file, text)),
         parse_settings(str(target), _without_policies(target, after)),
     )
     for section, values in section_values(text).items():

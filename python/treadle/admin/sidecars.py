@@ -30,13 +30,13 @@ def sidecars(users: Collection[int] | None = None) -> list[psutil.Process]:
     Args:
         users: only processes count whose real and effective user is one of these; None: all count
     """
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             uids = process.uids()
             if (users is None or {uids.real, uids.effective} <= set(users)) and _is_sidecar(process):
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def is_of(sidecar: psutil.Process, urls: Collection[str]) -> bool:
@@ -57,8 +57,8 @@ def _is_sidecar(process: psutil.Process) -> bool:
 
 def _listens(process: psutil.Process, ports: Collection[int | None]) -> bool:
     with suppress(psutil.Error, OSError):
-        found = process.net_connections("tcp")
-        return any(each.status == psutil.CONN_LISTEN and each.laddr.port in ports for each in found)
+        connections = process.net_connections("tcp")
+        return any(each.status == psutil.CONN_LISTEN and each.laddr.port in ports for each in connections)
     return False
 
 
@@ -106,18 +106,18 @@ def _chosen(pid: int | None, rm: str) -> list[psutil.Process]:
             raise UserError(f"--pid {pid} is not a sidecar that this user may end; there are: {_listed(every)}")
         return named
     users = sidecar_users()
-    found = sidecars(users)
-    if not found:
+    processes = sidecars(users)
+    if not processes:
         names = " or ".join(map(user_name, sorted(users)))
         raise UserError(
             f"no sidecar of {names} runs on this host that this user may see; run this on the active "
             "ResourceManager's host as the sidecar's user, or name the process with --pid. A managed one that has "
             "ended is started again by its ResourceManager"
         )
-    own = [process for process in found if is_of(process, [rm])]
+    own = [process for process in processes if is_of(process, [rm])]
     if not own:
         raise UserError(
-            f"what runs here are sidecars of another ResourceManager than that at {rm}: {_listed(found)}; name the "
+            f"what runs here are sidecars of another ResourceManager than that at {rm}: {_listed(processes)}; name the "
             "right one with --rm, or a sidecar with --pid"
         )
     if len({process.ppid() for process in own if "--managed" in process.cmdline()}) > 1:
@@ -125,8 +125,8 @@ def _chosen(pid: int | None, rm: str) -> list[psutil.Process]:
     return own
 
 
-def _listed(found: Sequence[psutil.Process]) -> str:
-    return ", ".join(f"{process.pid} (of {process.username()})" for process in found) or "none"
+def _listed(processes: Sequence[psutil.Process]) -> str:
+    return ", ".join(f"{process.pid} (of {process.username()})" for process in processes) or "none"
 
 
 def _end(process: psutil.Process) -> None:

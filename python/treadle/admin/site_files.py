@@ -507,8 +507,8 @@ def with_jar(data: bytes, jar: Path) -> bytes:
 def without_jar(data: bytes) -> bytes:
     """Return a yarn-env.sh without our lines; the rest as it is."""
 
-    def instead(found: re.Match[bytes]) -> bytes:
-        return b"" if found[2] or not found[1] else b"\n"
+    def instead(match: re.Match[bytes]) -> bytes:
+        return b"" if match[2] or not match[1] else b"\n"
 
     return _ENV_BLOCK.sub(instead, data, count=1)
 

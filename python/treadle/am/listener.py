@@ -60,36 +60,36 @@ PAUSE_S: Final = 0.1
 _DROPPED: Final = 1 << 16
 
 
-class Crowd:
+class ConnectionLimits:
     """How many of each are there now, none of them more often than so. For several threads."""
 
     def __init__(self, each_max: int) -> None:
         self._each_max = each_max
-        self._there: Counter[Hashable] = Counter()
+        self._counts: Counter[Hashable] = Counter()
         self._lock = Lock()
 
     def enter(self, one: Hashable) -> bool:
         """Count one more, unless there are as many as may be; return whether it was counted."""
         with self._lock:
-            if self._there[one] >= self._each_max:
+            if self._counts[one] >= self._each_max:
                 return False
-            self._there[one] += 1
+            self._counts[one] += 1
             return True
 
     def count(self, one: Hashable) -> int:
         """Return how many there are."""
         with self._lock:
-            return self._there.get(one, 0)
+            return self._counts.get(one, 0)
 
     def leave(self, one: Hashable) -> None:
         """Count one less."""
         with self._lock:
-            self._there[one] -= 1
-            if not self._there[one]:
-                del self._there[one]
+            self._counts[one] -= 1
+            if not self._counts[one]:
+                del self._counts[one]
 
 
-class TurnedAway(NamedTuple):
+class Rejected(NamedTuple):
     """The answer to a connection that is refused."""
 
     answer: bytes
@@ -97,31 +97,31 @@ class TurnedAway(NamedTuple):
     """Bytes that it still sends; they are discarded."""
     seconds: float
     """How long it has for them."""
-    leave: Callable[[], None]
+    on_end: Callable[[], None]
     """Is called when the connection has ended."""
 
 
-class Guest:
+class PendingConnection:
     """A connection, and what it has said so far."""
 
-    __slots__ = ("address", "content", "deadline_s", "said", "socket", "turned")
+    __slots__ = ("address", "challenge", "content", "deadline_s", "rejected", "socket")
 
-    def __init__(self, connected: socket.socket, address: str, said: bytes, deadline_s: float) -> None:
+    def __init__(self, connected: socket.socket, address: str, challenge: bytes, deadline_s: float) -> None:
         self.socket = connected
         self.address = address
-        self.said = said
+        self.challenge = challenge
         """The challenge."""
         self.deadline_s = deadline_s
         self.content = b""
-        self.turned: TurnedAway | None = None
+        self.rejected: Rejected | None = None
 
 
-Judge = Callable[[Guest], TurnedAway | None]
+Judge = Callable[[PendingConnection], Rejected | None]
 """Takes a guest whose header is there; None: it was handed on. A guest at whom it raises `OSError` is closed."""
 
 
-class Door:
-    """Takes connections until `close`. All of it is for the one thread that calls `attend`, but for `leave`."""
+class Acceptor:
+    """Takes connections until `close`. All of it is for the one thread that calls `serve`, but for `on_end`."""
 
     def __init__(
         self,
@@ -152,15 +152,15 @@ class Door:
         self._header_bytes = header_bytes
         self._seconds = seconds
         self._most = most
-        self._all = Crowd(most)
-        self._addresses = Crowd(by_address_max)
-        self._guests: set[Guest] = set()
+        self._all = ConnectionLimits(most)
+        self._addresses = ConnectionLimits(by_address_max)
+        self._pending: set[PendingConnection] = set()
         """Those that were not handed on."""
         self._selector = selectors.DefaultSelector()
         self._selector.register(listening, selectors.EVENT_READ)
         self._dropped = bytearray(_DROPPED)
 
-    def attend(self, closed: Callable[[], bool]) -> None:
+    def serve(self, closed: Callable[[], bool]) -> None:
         """Take connections until ``closed``."""
         with self._selector:
             while not closed():
@@ -168,11 +168,11 @@ class Door:
                     if ready.data is None:
                         self._accept(closed)
                     else:
-                        self._hear(ready.data)
+                        self._receive(ready.data)
                 now_s = time.monotonic()
-                for guest in [guest for guest in self._guests if guest.deadline_s <= now_s]:
+                for guest in [guest for guest in self._pending if guest.deadline_s <= now_s]:
                     self._end(guest)
-            for guest in list(self._guests):
+            for guest in list(self._pending):
                 self._end(guest)
 
     def leave(self, address: str) -> None:
@@ -181,7 +181,7 @@ class Door:
         self._all.leave(None)
 
     def _wait_s(self) -> float:
-        first_s = min((guest.deadline_s for guest in self._guests), default=float("inf"))
+        first_s = min((guest.deadline_s for guest in self._pending), default=float("inf"))
         return min(max(first_s - time.monotonic(), 0.0), IDLE_S)
 
     def _accept(self, closed: Callable[[], bool]) -> None:
@@ -201,30 +201,30 @@ class Door:
                 connected.close()
                 self._addresses.leave(address)
             else:
-                self._welcome(connected, address)
+                self._challenge(connected, address)
 
-    def _welcome(self, connected: socket.socket, address: str) -> None:
+    def _challenge(self, connected: socket.socket, address: str) -> None:
         connected.setblocking(False)
-        guest = Guest(connected, address, self._greet(), time.monotonic() + self._seconds)
-        self._guests.add(guest)
+        guest = PendingConnection(connected, address, self._greet(), time.monotonic() + self._seconds)
+        self._pending.add(guest)
         self._selector.register(connected, selectors.EVENT_READ, guest)
         try:
-            connected.send(guest.said)
+            connected.send(guest.challenge)
         except OSError as error:
             _log.debug("a plan request was not answered: %s", error)
             self._end(guest)
 
-    def _hear(self, guest: Guest) -> None:
+    def _receive(self, guest: PendingConnection) -> None:
         try:
-            if guest.turned is not None:
-                self._drop(guest, guest.turned)
+            if guest.rejected is not None:
+                self._drop(guest, guest.rejected)
                 return
             part = guest.socket.recv(self._header_bytes - len(guest.content))
             if not part:
                 raise OSError("the other end is gone")
             guest.content += part
             if len(guest.content) == self._header_bytes:
-                self._decide(guest)
+                self._judge_header(guest)
         except BlockingIOError:
             return
         except OSError as error:
@@ -234,33 +234,33 @@ class Door:
             _log.exception("a plan request failed")
             self._end(guest)
 
-    def _decide(self, guest: Guest) -> None:
+    def _judge_header(self, guest: PendingConnection) -> None:
         self._selector.unregister(guest.socket)
         turned = self._judge(guest)
         if turned is None:
-            self._guests.remove(guest)
+            self._pending.remove(guest)
             return
-        guest.turned, guest.deadline_s = turned, time.monotonic() + turned.seconds
+        guest.rejected, guest.deadline_s = turned, time.monotonic() + turned.seconds
         self._selector.register(guest.socket, selectors.EVENT_READ, guest)
         guest.socket.send(turned.answer)
         if not turned.length:
             self._end(guest)
 
-    def _drop(self, guest: Guest, turned: TurnedAway) -> None:
+    def _drop(self, guest: PendingConnection, turned: Rejected) -> None:
         count = guest.socket.recv_into(self._dropped, min(turned.length, _DROPPED))
-        guest.turned = turned._replace(length=turned.length - count)
-        if not count or not guest.turned.length:
+        guest.rejected = turned._replace(length=turned.length - count)
+        if not count or not guest.rejected.length:
             self._end(guest)
 
-    def _end(self, guest: Guest) -> None:
-        self._guests.remove(guest)
+    def _end(self, guest: PendingConnection) -> None:
+        self._pending.remove(guest)
         try:
             self._selector.unregister(guest.socket)
         except KeyError:
             _log.debug("a connection ends while it is judged")
         guest.socket.close()
-        if guest.turned is not None:
-            guest.turned.leave()
+        if guest.rejected is not None:
+            guest.rejected.on_end()
         self.leave(guest.address)
 
 
@@ -311,7 +311,7 @@ class PlanListener:
         self._keys = keys
         self._serve = serve
         self._allows = allows
-        self._attempts = Crowd(BY_ATTEMPT_MAX)
+        self._attempts = ConnectionLimits(BY_ATTEMPT_MAX)
         try:
             family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
             self._socket = socket.create_server((address, port), family=family, backlog=CONNECTIONS_MAX)
@@ -320,7 +320,7 @@ class PlanListener:
             remedy = "name an address of this host and a free port"
             raise UserError(f"listener: {address} port {port}: {reason}; {remedy}") from error
         self._closed = False
-        self._door = Door(
+        self._acceptor = Acceptor(
             self._socket,
             lambda: challenge(secrets.token_bytes(NONCE_BYTES), sealed=encrypt),
             self._judge,
@@ -330,7 +330,9 @@ class PlanListener:
             by_address_max=BY_ADDRESS_MAX,
         )
         self._workers = ThreadPoolExecutor(CONNECTIONS_MAX, "plan request")
-        self._thread = Thread(target=self._door.attend, args=(lambda: self._closed,), name="plan listener", daemon=True)
+        self._thread = Thread(
+            target=self._acceptor.serve, args=(lambda: self._closed,), name="plan listener", daemon=True
+        )
         self._thread.start()
 
     @property
@@ -353,7 +355,7 @@ class PlanListener:
         self._socket.close()
         self._workers.shutdown(wait=False, cancel_futures=True)
 
-    def _judge(self, guest: Guest) -> TurnedAway | None:
+    def _judge(self, guest: PendingConnection) -> Rejected | None:
         """Hand a guest on that knows a key and is within its rates; for the listener's thread.
 
         Raises:
@@ -370,8 +372,8 @@ class PlanListener:
             raise OSError(str(error)) from error
         leave = partial(self._attempts.leave, header.attempt)
         if not self._allows(header.attempt, header.length):
-            reply = answer(key, guest.said, guest.content[: REQUEST.size], Status.BUSY)
-            return TurnedAway(reply, header.length, REQUEST_S, leave)
+            reply = answer(key, guest.challenge, guest.content[: REQUEST.size], Status.BUSY)
+            return Rejected(reply, header.length, REQUEST_S, leave)
         try:
             self._workers.submit(self._converse, guest, header, key)
         except RuntimeError as error:
@@ -379,30 +381,30 @@ class PlanListener:
             raise OSError("no thread is left") from error
         return None
 
-    def _authenticate(self, guest: Guest) -> tuple[Header, bytes]:
+    def _authenticate(self, guest: PendingConnection) -> tuple[Header, bytes]:
         """Return who asks what, and the key that was shown.
 
         Raises:
             MessageError: the client does not know a key.
         """
-        asked = guest.content[: REQUEST.size]
-        header = read_header(asked)
+        request = guest.content[: REQUEST.size]
+        header = read_header(request)
         key = self._keys.find(header.attempt, header.key_number)
         # Without a key the same is computed, so that response times do not reveal which attempts exist.
-        expected = code(key or bytes(MAC_BYTES), guest.said, asked)
+        expected = code(key or bytes(MAC_BYTES), guest.challenge, request)
         if not hmac.compare_digest(expected, guest.content[REQUEST.size :]) or key is None:
             raise MessageError("the client does not know the key")
         if header.sealed and not self._can_seal:
             raise MessageError("a sealed request, where nothing can be sealed")
         return header, key
 
-    def _converse(self, guest: Guest, header: Header, key: bytes) -> None:
+    def _converse(self, guest: PendingConnection, header: Header, key: bytes) -> None:
         try:
             with guest.socket as connected:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 body = _read(connected, header.length, time.monotonic() + REQUEST_S)
-                asked = guest.content[: REQUEST.size]
-                reply = answer(key, guest.said, asked, *self._answer(key, guest.said, header, body))
+                request = guest.content[: REQUEST.size]
+                reply = answer(key, guest.challenge, request, *self._answer(key, guest.challenge, header, body))
                 connected.settimeout(REQUEST_S)
                 connected.sendall(reply)
         except (MessageError, OSError) as error:
@@ -411,7 +413,7 @@ class PlanListener:
             _log.exception("a plan request failed")
         finally:
             self._attempts.leave(header.attempt)
-            self._door.leave(guest.address)
+            self._acceptor.leave(guest.address)
 
     def _log_version(self, text: str) -> None:
         # Once for each version, of which there are 255: strangers cannot fill the log.
@@ -419,13 +421,13 @@ class PlanListener:
             self._logged_versions.add(text)
             _log.warning("%s", text)
 
-    def _answer(self, key: bytes, said: bytes, header: Header, body: bytes) -> tuple[Status, bytes]:
+    def _answer(self, key: bytes, challenge_sent: bytes, header: Header, body: bytes) -> tuple[Status, bytes]:
         try:
             check_body(header, body)
             if header.sealed != self._encrypt:
                 raise MessageError("a body that is sealed where it must not be, or is not where it must")
             if header.sealed:
-                body = unseal(key, Direction.REQUEST, said, header.nonce, body)
+                body = unseal(key, Direction.REQUEST, challenge_sent, header.nonce, body)
             return self._serve(header, body)
         except MessageError as error:
             _log.info("a request of %s is refused: %s", header.attempt, error)
@@ -475,7 +477,7 @@ class PlanService:
         self.stages = StageRegistry()
         self.rates = Rates()
         self._users: dict[Attempt, str] = {}
-        self._news: FairQueue[Attempt] = FairQueue()
+        self._updates: FairQueue[Attempt] = FairQueue()
         self._lock = Lock()
 
     def listen(self, listener: Listener) -> PlanListener:
@@ -488,19 +490,19 @@ class PlanService:
             listener.address, listener.port, self.keys, self.serve, self._allows, encrypt=listener.encrypt
         )
 
-    def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
+    def register_attempt(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
         """Take that an attempt runs: whose it is, in which queue, and its application type in upper case."""
         with self._lock:
             self._users[attempt] = user
         if type_ == SPARK:
-            self.stages.meet(attempt, user)
+            self.stages.register_attempt(attempt, user)
         else:
-            self.plans.meet(attempt, recurrence_key(user, queue, type_, ""))
+            self.plans.register_attempt(attempt, recurrence_key(user, queue, type_, ""))
 
-    def part(self, attempt: Attempt) -> None:
+    def forget_attempt(self, attempt: Attempt) -> None:
         """Forget an attempt that has ended."""
-        self.plans.part(attempt)
-        self.stages.part(attempt)
+        self.plans.forget_attempt(attempt)
+        self.stages.forget_attempt(attempt)
         self.keys.forget(attempt)
         with self._lock:
             self._users.pop(attempt, None)
@@ -509,9 +511,9 @@ class PlanService:
         """Take a key of an attempt."""
         self.keys.give(attempt, number, key)
 
-    def machines(self, groups: Sequence[tuple[Amounts, int]]) -> None:
+    def set_machines(self, groups: Sequence[tuple[Amounts, int]]) -> None:
         """Take how many usable nodes there are of each kind, and what they have."""
-        self.plans.machine_groups(groups)
+        self.plans.set_machine_groups(groups)
 
     def serve(self, header: Header, body: bytes) -> tuple[Status, bytes]:
         """Answer an authenticated request.
@@ -523,21 +525,21 @@ class PlanService:
             return self.stages.serve(header.attempt, body), b""
         return self.plans.serve(header, body)
 
-    def take(self, application: str) -> list[bytes]:
+    def take_stages(self, application: str) -> list[bytes]:
         """Return the stages that an application has reported, as they came, once."""
-        return self.stages.take(application)
+        return self.stages.take_stages(application)
 
-    def news(self) -> tuple[str, Attempt, Claims] | None:
+    def next_update(self) -> tuple[str, Attempt, Claims] | None:
         """Return a user's attempt and what the engine should know of its DAG; users in turn; None without news."""
         with self._lock:
-            if not self._news:
+            if not self._updates:
                 return None
-            user, attempt = self._news.pop()
+            user, attempt = self._updates.pop()
         return user, attempt, claims_of(self.plans.view(attempt))
 
     def _changed(self, user: str, attempt: Attempt) -> None:
         with self._lock:
-            self._news.put(user, attempt)
+            self._updates.put(user, attempt)
 
     def _allows(self, attempt: Attempt, size_bytes: int) -> bool:
         return self.rates.allows(attempt, self._users.get(attempt, ""), size_bytes)

@@ -116,15 +116,15 @@ def check_sealing() -> None:
         ) from error
 
 
-def seal(key: bytes, direction: Direction, said: bytes, nonce: bytes, body: bytes) -> bytes:
-    """Return a body encrypted, for the request with ``nonce`` that follows the challenge ``said``."""
+def seal(key: bytes, direction: Direction, challenge_sent: bytes, nonce: bytes, body: bytes) -> bytes:
+    """Return a body encrypted, for the request with ``nonce`` that follows the challenge ``challenge_sent``."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    sealed: bytes = AESGCM(_key(key, direction, said, nonce)).encrypt(_GCM_NONCE, body, None)
+    sealed: bytes = AESGCM(_key(key, direction, challenge_sent, nonce)).encrypt(_GCM_NONCE, body, None)
     return sealed
 
 
-def unseal(key: bytes, direction: Direction, said: bytes, nonce: bytes, sealed: bytes) -> bytes:
+def unseal(key: bytes, direction: Direction, challenge_sent: bytes, nonce: bytes, sealed: bytes) -> bytes:
     """Return what a sealed body holds.
 
     Raises:
@@ -134,14 +134,14 @@ def unseal(key: bytes, direction: Direction, said: bytes, nonce: bytes, sealed: 
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     try:
-        body: bytes = AESGCM(_key(key, direction, said, nonce)).decrypt(_GCM_NONCE, sealed, None)
+        body: bytes = AESGCM(_key(key, direction, challenge_sent, nonce)).decrypt(_GCM_NONCE, sealed, None)
     except InvalidTag as error:
         raise MessageError("a sealed body that cannot be opened") from error
     return body
 
 
-def _key(key: bytes, direction: Direction, said: bytes, nonce: bytes) -> bytes:
-    return hmac.digest(key, direction.value + said + nonce, "sha256")
+def _key(key: bytes, direction: Direction, challenge_sent: bytes, nonce: bytes) -> bytes:
+    return hmac.digest(key, direction.value + challenge_sent + nonce, "sha256")
 
 
 NUMBERS_MAX: Final = 2
@@ -270,7 +270,7 @@ class Header(NamedTuple):
     """Chosen by the client, for this request alone."""
 
 
-class VertexAsk(NamedTuple):
+class PlannedVertex(NamedTuple):
     """A vertex of a DAG to plan."""
 
     id: int
@@ -288,10 +288,10 @@ class PlanRequest(NamedTuple):
     dag: int
     """Its number within the application."""
     name: str
-    vertices: tuple[VertexAsk, ...]
+    vertices: tuple[PlannedVertex, ...]
 
 
-class VertexNow(NamedTuple):
+class VertexProgress(NamedTuple):
     """What a vertex's priorities and width are."""
 
     id: int
@@ -322,7 +322,7 @@ class Report(NamedTuple):
     """0 running, 1 succeeded, 2 ended otherwise."""
     planned: bool
     """Does it follow its plan?"""
-    vertices: tuple[VertexNow, ...]
+    vertices: tuple[VertexProgress, ...]
     """All of them; none if nothing has changed."""
     ended: tuple[Ended, ...]
 
@@ -373,16 +373,16 @@ def check_body(header: Header, body: bytes) -> None:
         raise MessageError("a body that is not what its header says")
 
 
-def answer(key: bytes, said: bytes, asked: bytes, status: Status, body: bytes = b"") -> bytes:
-    """Return an answer to the request whose header is ``asked`` and that followed the challenge ``said``.
+def answer(key: bytes, challenge_sent: bytes, request: bytes, status: Status, body: bytes = b"") -> bytes:
+    """Return an answer to the request whose header is ``request`` and that followed the challenge ``challenge_sent``.
 
     Its code is over both and its own header, so that it answers no other request. It is sealed if the request was.
     """
-    flags, nonce = REQUEST.unpack(asked)[3], REQUEST.unpack(asked)[-1]
+    flags, nonce = REQUEST.unpack(request)[3], REQUEST.unpack(request)[-1]
     if flags & SEALED:
-        body = seal(key, Direction.ANSWER, said, nonce, body)
+        body = seal(key, Direction.ANSWER, challenge_sent, nonce, body)
     header = ANSWER.pack(b"TRDA", VERSION, status, flags, len(body), hashlib.sha256(body).digest())
-    return header + code(key, said, asked, header) + body
+    return header + code(key, challenge_sent, request, header) + body
 
 
 def read_plan_request(body: bytes) -> PlanRequest:
@@ -443,13 +443,13 @@ def _plan_request(reader: Reader) -> PlanRequest:
         edges += len(parents)
         if edges > EDGES_MAX:
             raise TooLargeError(f"more than {EDGES_MAX} edges; larger DAGs are not planned")
-        vertices.append(VertexAsk(number, vertex_name, tasks, demand, parents))
+        vertices.append(PlannedVertex(number, vertex_name, tasks, demand, parents))
     return PlanRequest(dag, name, tuple(vertices))
 
 
 def _report(reader: Reader) -> Report:
     dag, state, planned = reader.take(_REPORT)
-    vertices = tuple(VertexNow(*reader.take(_NOW)) for _ in range(reader.count(VERTICES_MAX)))
+    vertices = tuple(VertexProgress(*reader.take(_NOW)) for _ in range(reader.count(VERTICES_MAX)))
     ended = []
     for _ in range(reader.count(ENDED_MAX)):
         vertex, task, attempt, outcome, *numbers = reader.take(_ENDED)

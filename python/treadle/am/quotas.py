@@ -27,12 +27,12 @@ class Bounds(NamedTuple):
     things: int = 2**31
 
 
-class Keeping(Generic[K, V]):
+class QuotaCache(Generic[K, V]):
     """Things by key, each some user's and some bytes large. Not for several threads at a time."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
-        self._things: dict[K, tuple[str, int, V]] = {}
+        self._entries: dict[K, tuple[str, int, V]] = {}
         self._users: dict[str, OrderedDict[K, None]] = {}
         """Each user's keys, the one used least recently first."""
         self._bytes: dict[str, int] = {}
@@ -42,18 +42,18 @@ class Keeping(Generic[K, V]):
         """Things that made room for others so far."""
 
     def __len__(self) -> int:
-        return len(self._things)
+        return len(self._entries)
 
     def __contains__(self, key: K) -> bool:
-        return key in self._things
+        return key in self._entries
 
     def get(self, key: K) -> V | None:
         """Return a thing, which counts as used; None if it is not kept."""
-        found = self._things.get(key)
-        if found is None:
+        entry = self._entries.get(key)
+        if entry is None:
             return None
-        self._users[found[0]].move_to_end(key)
-        return found[2]
+        self._users[entry[0]].move_to_end(key)
+        return entry[2]
 
     def put(self, key: K, user: str, value: V, size_bytes: int) -> bool:
         """Keep a thing in place of what the key had; False, and nothing is kept under the key, if it is too large."""
@@ -61,22 +61,22 @@ class Keeping(Generic[K, V]):
         size_bytes = max(size_bytes, THING_BYTES)
         if size_bytes > self._bounds.each:
             return False
-        self._things[key] = (user, size_bytes, value)
+        self._entries[key] = (user, size_bytes, value)
         self._users.setdefault(user, OrderedDict())[key] = None
         self._bytes[user] = self._bytes.get(user, 0) + size_bytes
         self.bytes += size_bytes
         while self._bytes.get(user, 0) > self._bounds.user:
             self._evict(user)
-        while self.bytes > self._bounds.all or len(self._things) > self._bounds.things:
+        while self.bytes > self._bounds.all or len(self._entries) > self._bounds.things:
             self._evict(max(self._bytes, key=self._bytes.__getitem__))
-        return key in self._things
+        return key in self._entries
 
     def pop(self, key: K) -> V | None:
         """Forget a thing and return it; None if it is not kept."""
-        found = self._things.pop(key, None)
-        if found is None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
             return None
-        user, size_bytes, value = found
+        user, size_bytes, value = entry
         del self._users[user][key]
         self._bytes[user] -= size_bytes
         self.bytes -= size_bytes
@@ -84,9 +84,9 @@ class Keeping(Generic[K, V]):
             del self._users[user], self._bytes[user]
         return value
 
-    def things(self) -> list[tuple[K, V]]:
+    def held_keys(self) -> list[tuple[K, V]]:
         """Return all things with their keys, in the order in which they were put."""
-        return [(key, value) for key, (_, _, value) in self._things.items()]
+        return [(key, value) for key, (_, _, value) in self._entries.items()]
 
     def users(self) -> set[str]:
         """Return the users of whom something is kept."""
@@ -222,13 +222,13 @@ WAITING_MAX: Final = 4
 """Requests of a user that may wait; one more is refused at once."""
 
 
-class Turns:
+class FairScheduler:
     """Lets one thread at a time go on. For several threads."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._changed = Condition()
-        self._had: dict[str, tuple[float, float]] = {}
+        self._recent: dict[str, tuple[float, float]] = {}
         """Seconds of each user, and when that was."""
         self._waiting: dict[int, str] = {}
         """Users by ticket, in order of their coming."""
@@ -262,22 +262,22 @@ class Turns:
 
     def _next(self) -> int:
         """Return the ticket whose turn it is."""
-        return min(self._waiting, key=lambda ticket: (self.had_s(self._waiting[ticket]), ticket))
+        return min(self._waiting, key=lambda ticket: (self.recent_s(self._waiting[ticket]), ticket))
 
     def waiting(self) -> list[str]:
         """Return the users who wait, as often as they do."""
         with self._changed:
             return list(self._waiting.values())
 
-    def had_s(self, user: str) -> float:
+    def recent_s(self, user: str) -> float:
         """Return the seconds that a user had recently, with older ones weighted less."""
-        had_s, at_s = self._had.get(user, (0.0, 0.0))
+        had_s, at_s = self._recent.get(user, (0.0, 0.0))
         return had_s * float(2.0 ** (-max(self._clock_s() - at_s, 0.0) / HALF_LIFE_S))
 
     def _end(self, user: str, took_s: float) -> None:
         with self._changed:
-            self._had[user] = (self.had_s(user) + took_s, self._clock_s())
-            if len(self._had) > USERS_MAX:
-                del self._had[min(self._had, key=self.had_s)]
+            self._recent[user] = (self.recent_s(user) + took_s, self._clock_s())
+            if len(self._recent) > USERS_MAX:
+                del self._recent[min(self._recent, key=self.recent_s)]
             self._busy = False
             self._changed.notify_all()

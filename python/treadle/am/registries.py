@@ -36,7 +36,7 @@ from treadle.am.protocol import (
     read_report,
     read_whole,
 )
-from treadle.am.quotas import Bounds, Keeping, Turns
+from treadle.am.quotas import Bounds, FairScheduler, QuotaCache
 from treadle.config.settings import Plans
 from treadle.dag import Dag, DagError, Stage, ordered
 from treadle.errors import printable
@@ -94,7 +94,7 @@ class History:
         """
         self._find = find
         self._remember = remember
-        self._profiles: Keeping[RecurrenceKey, JobProfile] = Keeping(PROFILES_BYTES)
+        self._profiles: QuotaCache[RecurrenceKey, JobProfile] = QuotaCache(PROFILES_BYTES)
         self._lock = Lock()
 
     def find(self, key: RecurrenceKey) -> JobProfile | None:
@@ -125,10 +125,10 @@ def predictions(profile: JobProfile | None, request: PlanRequest) -> dict[int, P
     if profile is None:
         return {}
     stages = {stage.name: stage for stage in profile.stages if stage.measured is Measured.TASKS}
-    said = {
+    values = {
         vertex.id: predicted(stages[vertex.name], vertex.demand) for vertex in request.vertices if vertex.name in stages
     }
-    return {vertex: prediction for vertex, prediction in said.items() if prediction is not None}
+    return {vertex: prediction for vertex, prediction in values.items() if prediction is not None}
 
 
 def widths(profile: JobProfile | None) -> dict[str, int]:
@@ -185,7 +185,7 @@ class Record:
     planned_s: float
     """When its plan was made, by the clock of the plans."""
     size_bytes: int = 0
-    """About what it takes in memory; `take` adds to it."""
+    """About what it takes in memory; `take_stages` adds to it."""
     low: dict[int, int] = field(default_factory=dict)
     tasks: dict[int, int] = field(default_factory=dict)
     durations: dict[int, DurationSketch] = field(default_factory=dict)
@@ -220,13 +220,13 @@ class Record:
 
     def progress(self) -> dict[int, Progress]:
         """Return how far vertices are; a task that runs counts as one that has not started, as nobody reports it."""
-        found = {}
+        progress = {}
         for vertex in self.request.vertices:
             tasks, seen = self.tasks.get(vertex.id, vertex.tasks), self.durations.get(vertex.id)
             count = 0 if seen is None else seen.count
             ended = count if tasks < 0 else min(count, tasks)
-            found[vertex.id] = Progress(tasks, ended, ended, 0 if seen is None else round(seen.mean_ms * ended), 0)
-        return found
+            progress[vertex.id] = Progress(tasks, ended, ended, 0 if seen is None else round(seen.mean_ms * ended), 0)
+        return progress
 
     def view(self, plans: Plans) -> DagView:
         """Return what the engine should know of it."""
@@ -463,15 +463,15 @@ class StageRegistry:
     def __init__(self, bounds: Bounds = STAGES_BYTES) -> None:
         self._attempts: dict[Attempt, str] = {}
         """Attempts that run, and their users."""
-        self._reported: Keeping[str, _Reported] = Keeping(bounds)
+        self._reported: QuotaCache[str, _Reported] = QuotaCache(bounds)
         self._lock = Lock()
 
-    def meet(self, attempt: Attempt, user: str) -> None:
+    def register_attempt(self, attempt: Attempt, user: str) -> None:
         """Take that an attempt of a user's Spark application runs."""
         with self._lock:
             self._attempts[attempt] = user
 
-    def part(self, attempt: Attempt) -> None:
+    def forget_attempt(self, attempt: Attempt) -> None:
         """Take that an attempt has ended; what it reported is kept until somebody asks for it."""
         with self._lock:
             self._attempts.pop(attempt, None)
@@ -496,7 +496,7 @@ class StageRegistry:
             kept.ended = kept.ended or report.ended
             return Status.OK if self._reported.put(name, user, kept, kept.size_bytes) else Status.REFUSED
 
-    def take(self, application: str) -> list[bytes]:
+    def take_stages(self, application: str) -> list[bytes]:
         """Return an application's stages as they came, by YARN's id, and forget them; none without its last report."""
         with self._lock:
             reported = self._reported.pop(application)
@@ -539,13 +539,13 @@ class UserSource(PlanSource):
     def plan(self, dag: Dag) -> Plan | None:
         """Return the plan of a DAG; None if it cannot be planned, since a task fits on no machine."""
         at = (self._user, shape_of(dag))
-        known, found = self._sources.find(at)
+        known, plan = self._sources.find(at)
         if not known:
             count = min(self._count, max(MACHINE_STAGES_MAX // max(len(dag.stages), 1), 1))
             self.machines = Machines(self.machines.capacity, count)
-            found = super().plan(dag)
-            self._sources.keep(at, self._user, found, dag)
-        return found
+            plan = super().plan(dag)
+            self._sources.keep(at, self._user, plan, dag)
+        return plan
 
 
 class PlanSources:
@@ -555,7 +555,7 @@ class PlanSources:
         """Begin with no plan; at most ``remembered`` are kept."""
         self._schedules = schedules
         self._remembered = remembered
-        self._kept: Keeping[Hashable, tuple[Plan | None]] = Keeping(PLANS_BYTES._replace(things=remembered))
+        self._kept: QuotaCache[Hashable, tuple[Plan | None]] = QuotaCache(PLANS_BYTES._replace(things=remembered))
         self._machines = Machines({}, 1)
         self._lock = Lock()
 
@@ -567,14 +567,14 @@ class PlanSources:
         with self._lock:
             if machines != self._machines:
                 self._machines = machines
-                self._kept = Keeping(PLANS_BYTES._replace(things=self._remembered))
+                self._kept = QuotaCache(PLANS_BYTES._replace(things=self._remembered))
         return UserSource(self, user, machines, self._schedules)
 
     def find(self, at: Hashable) -> tuple[bool, Plan | None]:
         """Return whether a plan is remembered, and which: None for a DAG that cannot be planned."""
         with self._lock:
-            found = self._kept.get(at)
-        return (False, None) if found is None else (True, found[0])
+            entry = self._kept.get(at)
+        return (False, None) if entry is None else (True, entry[0])
 
     def keep(self, at: Hashable, user: str, plan: Plan | None, dag: Dag) -> None:
         """Remember a plan."""
@@ -618,29 +618,29 @@ class PlanRegistry:
         self._clock_s = clock_s
         self._changed = changed
         self._applications: dict[Attempt, RecurrenceKey] = {}
-        self._records: Keeping[Attempt, Record] = Keeping(RECORDS_BYTES)
+        self._records: QuotaCache[Attempt, Record] = QuotaCache(RECORDS_BYTES)
         self._groups: Sequence[Group] = ()
         self._versions = 0
         self._lock = Lock()
-        self._turns = Turns(clock_s)
+        self._scheduler = FairScheduler(clock_s)
         self._sources = PlanSources(plans.schedules, plans.remembered)
 
-    def meet(self, attempt: Attempt, key: RecurrenceKey) -> None:
+    def register_attempt(self, attempt: Attempt, key: RecurrenceKey) -> None:
         """Take who runs an attempt, and in which queue; the name in the key is replaced by that of each DAG."""
         with self._lock:
             self._applications[attempt] = key
 
-    def part(self, attempt: Attempt) -> None:
+    def forget_attempt(self, attempt: Attempt) -> None:
         """Forget an attempt, which has ended."""
         with self._lock:
             self._applications.pop(attempt, None)
             self._records.pop(attempt)
 
-    def machines(self, nodes: Mapping[int, Amounts]) -> None:
+    def set_machines(self, nodes: Mapping[int, Amounts]) -> None:
         """Take what each usable node has of each resource that counts."""
-        self.machine_groups([(has, count) for has, count in Counter(nodes.values()).items()])
+        self.set_machine_groups([(has, count) for has, count in Counter(nodes.values()).items()])
 
-    def machine_groups(self, groups: Sequence[tuple[Amounts, int]]) -> None:
+    def set_machine_groups(self, groups: Sequence[tuple[Amounts, int]]) -> None:
         """Take how many usable nodes there are of each kind."""
         self._groups = [Group(dict(has), count) for has, count in sorted(groups)]
 
@@ -679,7 +679,7 @@ class PlanRegistry:
             dag = None
         job = None
         if dag is not None and self._plans.schedules and len(dag.stages) > 0 and dag.tasks <= PLAN_TASKS_MAX:
-            with self._turns.turn(key.user, BUSY_S) as mine:
+            with self._scheduler.turn(key.user, BUSY_S) as mine:
                 if not mine:
                     return Status.BUSY, b""
                 job = self._job(key.user, request, dag, widths(profile))
@@ -745,7 +745,7 @@ class PlanRegistry:
         job = record.job
         if job is None:
             return ()
-        with self._turns.turn(record.key.user, BUSY_S / 2) as mine:
+        with self._scheduler.turn(record.key.user, BUSY_S / 2) as mine:
             if not mine:
                 return ()  # the next report comes soon
             with self._lock:

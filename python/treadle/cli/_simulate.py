@@ -32,9 +32,9 @@ from treadle.simulate.batch import (
     Run,
     RunSpec,
     Scenario,
-    by_whom,
     check_trees,
     finished,
+    group_warnings,
     run_line,
     run_lines,
     settings_of,
@@ -95,9 +95,9 @@ def baseline_table(summaries: Sequence[Summary], baseline: str) -> Table:
         ("change", "95 %", "verdict", "draws", "draws for 2 %"),
     )
     for each in against_of(summaries, baseline):
-        for name, found in each.figures.items():
-            needed = "-" if found.needed is None else str(found.needed)
-            row = (found.change_text, found.interval_text, found.word, str(found.draws), needed)
+        for name, figure in each.figures.items():
+            needed = "-" if figure.needed is None else str(figure.needed)
+            row = (figure.change_text, figure.interval_text, figure.word, str(figure.draws), needed)
             table.add_row(each.policy, name, *row)
         table.add_row(each.policy, "jobs over 10 % later", f"{each.late.mean:.1%}", *[""] * 4)
         table.add_row(each.policy, "worst job, times as long", f"{each.worst.mean:.3g}", *[""] * 4)
@@ -185,7 +185,7 @@ def _means(engines: Sequence[EngineFigures], fields: dict[str, str]) -> Iterator
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class SimulateOptions:
     """What the options say of the runs."""
 
     seed: int | None
@@ -201,7 +201,7 @@ class How:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class OutputPaths:
     """Where results go; None: nowhere."""
 
     json_file: Path | None
@@ -211,29 +211,29 @@ class Places:
     formats: tuple[str, ...]
 
 
-def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> None:
+def simulate(scenario: Path, policy: list[str], places: OutputPaths, options: SimulateOptions) -> None:
     """Do what `treadle.cli.simulate.simulate` says."""
-    read = Scenario.read(scenario, trust_code=how.trust_code)
+    read = Scenario.read(scenario, trust_code=options.trust_code)
     check_results(places.json_file, places.plot)
     if places.parquet is not None:
         check_parquet("--parquet")
     for option, folder in (("--csv", places.csv), ("--parquet", places.parquet)):
         if folder is not None:
             make_folder(folder, option)
-    work = _Work(read, how, console_for_tables())
+    work = _SimulateCommand(read, options, console_for_tables())
     policies = _policies(read, policy)
-    _check_baseline(how.baseline, [name for name, _ in policies])
+    _check_baseline(options.baseline, [name for name, _ in policies])
     for _, settings in policies:
         check_trees(settings, read.model, read.file)
     try:
         with compiling():
             for name, settings in policies:
-                with _failing(name, work.broken, keep_going=how.keep_going):
+                with _failing(name, work.broken, keep_going=options.keep_going):
                     warm_up_all(settings)
         work.run(policies)
         _report(work, places)
     except KeyboardInterrupt:
-        say(Console(stderr=True), _stopped(work, len(policies) * how.seeds), "red")
+        say(Console(stderr=True), _stopped(work, len(policies) * options.seeds), "red")
         raise typer.Exit(INTERRUPTED) from None
     if work.stuck or any(isinstance(each, FailedRun) for each in work.results):
         raise typer.Exit(1)
@@ -246,22 +246,26 @@ def _check_baseline(baseline: str | None, names: Sequence[str]) -> None:
         )
 
 
-def _stopped(work: _Work, runs: int) -> str:
+def _stopped(work: _SimulateCommand, runs: int) -> str:
     """Return what Ctrl-C leaves."""
-    wrote = f"of the results only {', '.join(map(str, work.wrote))} is whole" if work.wrote else "nothing was written"
+    wrote = (
+        f"of the results only {', '.join(map(str, work.rows_written))} is whole"
+        if work.rows_written
+        else "nothing was written"
+    )
     return (
         f"stopped; {len(work.results)} of {counted(runs, 'run')} had ended, {wrote}; "
         "`treadle sweep` keeps each run as it ends, and goes on"
     )
 
 
-def _report(work: _Work, places: Places) -> None:
+def _report(work: _SimulateCommand, places: OutputPaths) -> None:
     """Show the results, and write them where they are wanted.
 
     Raises:
         UserError: something cannot be written.
     """
-    how = work.how
+    how = work.options
     outcomes = [each.summary if isinstance(each, Run) else each for each in work.results]
     _show(outcomes, work.console, how)
     for text in work.notes:
@@ -269,25 +273,25 @@ def _report(work: _Work, places: Places) -> None:
     whole = [each for each in work.results if isinstance(each, Run)]
     if places.json_file is not None:
         write_json(places.json_file, as_json(outcomes) | _over_seeds(outcomes))
-        work.wrote.append(places.json_file)
+        work.rows_written.append(places.json_file)
     formats: tuple[tuple[TableFormat, Path | None], ...] = (("csv", places.csv), ("parquet", places.parquet))
     for format_, folder in formats:
         if folder is not None:
             with writing(f"--{format_}", folder, "folder"):
                 for file in write_tables(whole, folder, format=format_):
                     work.console.print(f"wrote {file}", highlight=False)
-            work.wrote.append(folder)
+            work.rows_written.append(folder)
     if places.plot is not None and whole:
         _plot(outcomes, places.plot, places.formats, work.console)
-        work.wrote.append(places.plot)
+        work.rows_written.append(places.plot)
 
 
 @dataclass
-class _Work:
+class _SimulateCommand:
     """The runs of a command, and their results."""
 
     scenario: Scenario
-    how: How
+    options: SimulateOptions
     console: Console
     results: list[Run | FailedRun] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
@@ -296,7 +300,7 @@ class _Work:
     """The notes below the tables, each once."""
     stuck: bool = False
     """Did jobs wait for what they would never get?"""
-    wrote: list[Path] = field(default_factory=list)
+    rows_written: list[Path] = field(default_factory=list)
     """Results that are whole."""
 
     def run(self, policies: Sequence[tuple[str, Settings]]) -> None:
@@ -305,11 +309,11 @@ class _Work:
         Raises:
             UserError: the scenario and the jobs do not go together, or a part failed and the others are not to go on.
         """
-        first = self.scenario.model.seed if self.how.seed is None else self.how.seed
-        check, allowed = self.how.check, self.how.allow_impossible
+        first = self.scenario.model.seed if self.options.seed is None else self.options.seed
+        check, allowed = self.options.check, self.options.allow_impossible
         wanted = [
             RunSpec(self.scenario, name, settings, seed, check, allowed, tasks=False)
-            for seed in range(first, first + self.how.seeds)
+            for seed in range(first, first + self.options.seeds)
             for name, settings in policies
         ]
         outcomes = iter(self._outcomes([line for line in wanted if line.policy not in self.broken]))
@@ -318,7 +322,7 @@ class _Work:
                 self.results.append(FailedRun(line.policy, line.seed, self.broken[line.policy]))
                 continue
             outcome = next(outcomes)
-            if isinstance(outcome.result, FailedRun) and not self.how.keep_going:
+            if isinstance(outcome.result, FailedRun) and not self.options.keep_going:
                 raise UserError(_going_on(line.policy, outcome.result.failure))
             self.results.append(outcome.result)
             self.notes |= dict.fromkeys(outcome.notes)
@@ -327,10 +331,10 @@ class _Work:
 
     def _outcomes(self, lines: Sequence[RunSpec]) -> Iterator[Outcome]:
         """Yield outcomes, with a bar for the jobs of each run, or one for all runs if several run at a time."""
-        if self.how.jobs > 1:
+        if self.options.jobs > 1:
             with counted_progress("runs") as bar:
                 task = bar.add_task("simulating", total=len(lines))
-                for done, outcome in enumerate(run_lines(lines, self.how.jobs), 1):
+                for done, outcome in enumerate(run_lines(lines, self.options.jobs), 1):
                     bar.update(task, completed=done)
                     yield outcome
             return
@@ -363,7 +367,7 @@ def _failing(policy: str, broken: dict[str, str], *, keep_going: bool) -> Iterat
         broken[policy] = str(error)
 
 
-def _show(outcomes: Sequence[Summary | FailedRun], console: Console, how: How) -> None:
+def _show(outcomes: Sequence[Summary | FailedRun], console: Console, options: SimulateOptions) -> None:
     """Show tables, then what went wrong and what the engine warned of, each once."""
     console.print(_table(outcomes))
     summaries = [each for each in outcomes if isinstance(each, Summary)]
@@ -374,19 +378,19 @@ def _show(outcomes: Sequence[Summary | FailedRun], console: Console, how: How) -
     if any(each.engines for each in summaries):
         for table in engines_tables(summaries):
             console.print(table)
-    if how.details or how.seeds > 1:
-        for table in _comparison_tables(summaries, details=how.details):
+    if options.details or options.seeds > 1:
+        for table in _comparison_tables(summaries, details=options.details):
             console.print(table)
-        if how.seeds > 1:
-            few = f"; use at least {FEW}" if how.seeds < FEW else ""
-            say(console, f"95 % intervals over {how.seeds} seeds by Student's t{few}.")
-    if how.baseline is not None and any(each.policy == how.baseline for each in summaries):
-        console.print(baseline_table(summaries, how.baseline))
-    if how.profile and summaries:
+        if options.seeds > 1:
+            few = f"; use at least {FEW}" if options.seeds < FEW else ""
+            say(console, f"95 % intervals over {options.seeds} seeds by Student's t{few}.")
+    if options.baseline is not None and any(each.policy == options.baseline for each in summaries):
+        console.print(baseline_table(summaries, options.baseline))
+    if options.profile and summaries:
         console.print(_profile_table(summaries))
     for policy, failure in failed.items():
         say(console, f"{policy} failed: {failure}", "red")
-    for policy, warning in by_whom((each.policy, text) for each in summaries for text in (*each.warnings, "")):
+    for policy, warning in group_warnings((each.policy, text) for each in summaries for text in (*each.warnings, "")):
         say(Console(stderr=True), f"{policy}{': ' * bool(policy)}warning: {warning}", "yellow")
 
 

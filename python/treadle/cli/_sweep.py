@@ -21,8 +21,8 @@ from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulate.comparison import FEW, Interval
 from treadle.simulator.engines_simulation import warm_up_all
 from treadle.sweep.plan import Inputs, Plan, plan_of, read_sweep
-from treadle.sweep.report import MEAN, Cell, Report, report_of
-from treadle.sweep.runs import Done, Kept, Line, Runs, run_line, run_locally
+from treadle.sweep.report import MEAN, Cell, SweepReport, report_of
+from treadle.sweep.runs import Done, Line, ResultCache, Runs, run_line, run_locally
 from treadle.sweep.spark import Spark, check_spark
 
 FAILURES_SHOWN = 10
@@ -30,7 +30,7 @@ ROWS_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class OutputPaths:
     """Where results go; None: nowhere."""
 
     cache: Path
@@ -48,7 +48,7 @@ class OnSpark:
     settings: Mapping[str, str]
 
 
-def sweep(file: Path, places: Places, jobs: int, on_spark: OnSpark | None, *, trust_code: bool) -> None:
+def sweep(file: Path, places: OutputPaths, jobs: int, on_spark: OnSpark | None, *, trust_code: bool) -> None:
     """Do what `treadle.cli.sweep.sweep` says."""
     document = read_sweep(file)
     if on_spark is not None:
@@ -56,7 +56,7 @@ def sweep(file: Path, places: Places, jobs: int, on_spark: OnSpark | None, *, tr
     check_results(places.json_file, places.plot)
     if places.best is not None:
         check_writable("--best", places.best)
-    kept = Kept(places.cache)
+    kept = ResultCache(places.cache)
     inputs = Inputs(kept.files)
     plan = plan_of(document, file, inputs, trust_code=trust_code)
     console = console_for_tables()
@@ -75,7 +75,9 @@ def sweep(file: Path, places: Places, jobs: int, on_spark: OnSpark | None, *, tr
         raise typer.Exit(1)
 
 
-def _run(plan: Plan, kept: Kept, inputs: Inputs, console: Console, jobs: int, on_spark: OnSpark | None) -> list[bytes]:
+def _run(
+    plan: Plan, kept: ResultCache, inputs: Inputs, console: Console, jobs: int, on_spark: OnSpark | None
+) -> list[bytes]:
     """Return the result of each run of a plan, in its order; runs with a kept result are skipped."""
     runs = Runs([each.line for each in plan.runs], kept)
     total = len(runs.missing)
@@ -100,7 +102,7 @@ def _run(plan: Plan, kept: Kept, inputs: Inputs, console: Console, jobs: int, on
 def _backend(
     plan: Plan,
     lines: Sequence[Line],
-    kept: Kept,
+    kept: ResultCache,
     inputs: Inputs,
     console: Console,
     jobs: int,
@@ -142,7 +144,7 @@ def _counted(running: Iterator[Done], total: int, console: Console) -> Iterator[
             yield each
 
 
-def _show(report: Report, console: Console) -> None:
+def _show(report: SweepReport, console: Console) -> None:
     for at, scenario in enumerate(report.plan.scenarios):
         cells = [cell for cell in report.cells if cell.scenario == at]
         console.print(_table(report, scenario.name, cells))
@@ -174,7 +176,7 @@ def _show(report: Report, console: Console) -> None:
         )
 
 
-def _why_none(report: Report) -> str:
+def _why_none(report: SweepReport) -> str:
     """Return why no setting is the best one."""
     width = len(report.plan.policies)
     whole = [at for at in range(width) if not any(cell.failed for cell in report.cells[at::width])]
@@ -188,7 +190,7 @@ def _why_none(report: Report) -> str:
     )
 
 
-def _table(report: Report, scenario: str, cells: Sequence[Cell]) -> Table:
+def _table(report: SweepReport, scenario: str, cells: Sequence[Cell]) -> Table:
     """Show policies, the quickest first, with * for those on the Pareto front; of many the first."""
     table = Table(title=f"{scenario}: * is on the Pareto front of mean and {report.fairness}", title_justify="left")
     table.add_column("policy", overflow="fold")
@@ -216,7 +218,7 @@ def _shown(figure: Interval) -> str:
     return str(figure) if np.isfinite(figure.mean) else "-"
 
 
-def _write_best(report: Report, file: Path, console: Console) -> None:
+def _write_best(report: SweepReport, file: Path, console: Console) -> None:
     if report.best is None:
         return
     best = report.plan.policies[report.best]
@@ -225,7 +227,7 @@ def _write_best(report: Report, file: Path, console: Console) -> None:
     say(console, f"wrote {file}: {best.name}")
 
 
-def _plot(report: Report, folder: Path, formats: tuple[str, ...], console: Console) -> None:
+def _plot(report: SweepReport, folder: Path, formats: tuple[str, ...], console: Console) -> None:
     from treadle.plots import plot_sweep
 
     with writing("--plot", folder, "folder"):

@@ -47,14 +47,14 @@ def what_if(place: Path, policies: Sequence[str], seeds: int, *, trust_code: boo
     """
     try:
         recording = open_recording(segments(place), trust_code=trust_code, report=report)
-        found = replayed(recording, policies, seeds, report)
+        results = replayed(recording, policies, seeds, report)
     except WireError as error_:
         raise UserError(f"{place}: a frame cannot be read: {error_}") from error_
-    recorded = as_recorded(recording.whole)
-    errors = [_error(each.of_recorded, recorded) for each in found]
+    recorded = as_recorded(recording.reduced)
+    errors = [_error(each.of_recorded, recorded) for each in results]
     return {
         "of": "recording",
-        "compared": len(recording.whole.compared),
+        "compared": len(recording.reduced.compared),
         "recorded": asdict(recorded),
         "policies": [
             _policy(each.policy, each.outcomes)
@@ -63,12 +63,12 @@ def what_if(place: Path, policies: Sequence[str], seeds: int, *, trust_code: boo
                 "of_recorded": _policy("recorded", each.of_recorded),
                 "error": own,
             }
-            for each, own in zip(found, errors, strict=True)
+            for each, own in zip(results, errors, strict=True)
         ],
         "error": max(errors, key=lambda each: max(map(_size, each.values()))),
         "fits": all(map(_fits, errors)),
-        "missing": recording.seen.missing,
-        "notes": recording.whole.notes,
+        "missing": recording.cluster.missing,
+        "notes": recording.reduced.notes,
     }
 
 
@@ -128,9 +128,9 @@ def _policy(name: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def show(found: dict[str, Any], console: Console) -> None:
+def show(document: dict[str, Any], console: Console) -> None:
     """Print it."""
-    recorded, columns = found["recorded"], list(_columns(found))
+    recorded, columns = document["recorded"], list(_columns(document))
     table = Table(box=None)
     for at, title in enumerate(("", "jobs", "there was", *(each.title for each in columns))):
         table.add_column(title, justify="right" if at else "left")
@@ -150,24 +150,24 @@ def show(found: dict[str, Any], console: Console) -> None:
     shares = [each.policy["share_error"] for each in columns]
     table.add_row("share error", "", "", *("-" if math.isnan(each) else f"{each:.3f}" for each in shares))
     console.print(table)
-    for line in _said(found):
+    for line in _sentences(document):
         say(console, line)
-    for note in found["notes"]:
+    for note in document["notes"]:
         say(console, note, "yellow")
-    if found.get("missing"):
+    if document.get("missing"):
         say(console, "Part of the recording is missing, see above: the figures are of what there is.", "red")
-    if not found["fits"]:
-        say(console, _FAR_OFF[found["of"]], "red")
-    for policy in found["policies"]:
+    if not document["fits"]:
+        say(console, _FAR_OFF[document["of"]], "red")
+    for policy in document["policies"]:
         if policy["unfinished"]:
             text = f"{policy['unfinished']} jobs do not end, or not in time; its means are of the others"
             say(console, f"{policy['policy']}: {text}", "red")
 
 
-def _columns(found: dict[str, Any]) -> Iterator[_Column]:
+def _columns(document: dict[str, Any]) -> Iterator[_Column]:
     """Yield the columns: of a recording, before the policies, the recorded one from each instant of a switch on."""
-    policies = found["policies"]
-    if found["of"] == "histories":
+    policies = document["policies"]
+    if document["of"] == "histories":
         for at, policy in enumerate(policies):
             yield _Column(policy["policy"], policy, policies[0] if at else None)
         return
@@ -178,19 +178,19 @@ def _columns(found: dict[str, Any]) -> Iterator[_Column]:
         yield _Column(policy["policy"], policy, policy["of_recorded"])
 
 
-def _said(found: dict[str, Any]) -> Iterator[str]:
+def _sentences(document: dict[str, Any]) -> Iterator[str]:
     """Yield where the model takes over and how far it is off, and what follows."""
-    if found["of"] == "histories":
-        off = _off(found["error"])
+    if document["of"] == "histories":
+        off = _off(document["error"])
         yield (
             "In brackets: over the model of the first policy. If that is the one under which the jobs ran, the model "
             f"is {off}. {_NOTHING}"
         )
         return
-    for policy in found["policies"]:
+    for policy in document["policies"]:
         name, switch = policy["policy"], policy["switch"]
         if switch is None:
-            until = "wherever there are frames" if found["missing"] else "to the end"
+            until = "wherever there are frames" if document["missing"] else "to the end"
             yield f"{name} decides as was recorded, {until}: what there was is what would have been."
         elif switch["why"] == OBSERVED:
             yield (
@@ -203,7 +203,7 @@ def _said(found: dict[str, Any]) -> Iterator[str]:
                 f"otherwise: from there on it is the model. The model of the recorded policy, from there on, is "
                 f"{_off(policy['error'])}."
             )
-    if any(policy["switch"] is not None for policy in found["policies"]):
+    if any(policy["switch"] is not None for policy in document["policies"]):
         yield f"In brackets: over the model of the recorded policy from the same instant on. {_NOTHING}"
 
 
@@ -217,10 +217,10 @@ def _off(error_: dict[str, float]) -> str:
     return f"off of what there was by {makespan} of the makespan and {completion} of the mean completion time"
 
 
-def failed(found: dict[str, Any]) -> bool:
+def failed(document: dict[str, Any]) -> bool:
     """Is there something in it that must not be taken for a result?"""
-    partial = bool(found.get("broken")) or bool(found.get("missing"))
-    return not found["fits"] or partial or any(policy["unfinished"] for policy in found["policies"])
+    partial = bool(document.get("broken")) or bool(document.get("missing"))
+    return not document["fits"] or partial or any(policy["unfinished"] for policy in document["policies"])
 
 
 def _of(policy: dict[str, Any], key: tuple[str, str]) -> list[float]:

@@ -51,7 +51,15 @@ def dashboard(
     from treadle.dashboard.collector import Board, Collector
     from treadle.dashboard.history import History, check_cluster
     from treadle.dashboard.reading import Reader
-    from treadle.dashboard.server import Doorkeeper, Parts, Questions, addresses, listen, read_or_make, server_of
+    from treadle.dashboard.server import (
+        Authenticator,
+        ExplainRequests,
+        Parts,
+        addresses,
+        listen,
+        read_or_make,
+        server_of,
+    )
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("treadle").setLevel(logging.INFO)
@@ -59,7 +67,7 @@ def dashboard(
     _check(rm, ca, config)
     folder = _state_folder(state)
     token = token_file or folder / "token"
-    doorkeeper = Doorkeeper(read_or_make(token))
+    doorkeeper = Authenticator(read_or_make(token))
     history = History(folder / "history.sqlite")
     try:
         check_cluster(history, rm, ca, same_cluster)
@@ -73,7 +81,7 @@ def dashboard(
                 held=lambda: _held(rm, ca, config),
                 observed=lambda: read_observation(rm, ca, config),
             )
-            questions = Questions(reader, lambda application: _explain(application, rm, ca, config))
+            questions = ExplainRequests(reader, lambda application: _explain(application, rm, ca, config))
             parts = Parts(collector, board, history, questions, addresses(bind, port, url or ()), doorkeeper)
             _announce(parts, rm, f"http://{bind}:{port}", url or [], token)
             server_of(parts).run([listening])
@@ -141,12 +149,12 @@ def _held(rm: str, ca: Path | None, config: Path | None) -> list[dict[str, Any]]
     Raises:
         UserError: it cannot be asked.
     """
-    found = _ask({"held": True}, rm, ca, config)
-    if not isinstance(found.get("held"), list):
+    answer = _ask({"held": True}, rm, ca, config)
+    if not isinstance(answer.get("held"), list):
         raise UserError(
-            f"the sidecar does not show which nodes it keeps: {found.get('error', 'it answers something else')}"
+            f"the sidecar does not show which nodes it keeps: {answer.get('error', 'it answers something else')}"
         )
-    return list(found["held"])
+    return list(answer["held"])
 
 
 def _explain(application: str, rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:

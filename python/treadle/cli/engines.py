@@ -38,8 +38,8 @@ def engines(
     # without several engines the bean says whether the one serves anybody
     idle = "" if shown else why_not(bean)
     if application is not None:
-        found = _served(application, _owners(rm, ca) if shown else {})
-        typer.echo(json.dumps(found) if as_json else _sentence(found, idle))
+        served = _served(application, _owners(rm, ca) if shown else {})
+        typer.echo(json.dumps(served) if as_json else _sentence(served, idle))
         return
     if as_json:
         typer.echo(json.dumps({"engines": shown}, indent=2))
@@ -95,10 +95,10 @@ def _owners(rm: str, ca: Path | None) -> dict[str, Any]:
     from treadle.admin.policy_use import configured_file
     from treadle.cli.explain import ask_sidecar, state_places
 
-    found = ask_sidecar(state_places(configured_file(rm, ca)), {"engines": True})
-    if "applications" not in found:
-        raise UserError(f"the sidecar does not say who serves what: {found.get('error', 'it answers something else')}")
-    return dict(found["applications"])
+    answer = ask_sidecar(state_places(configured_file(rm, ca)), {"engines": True})
+    if "applications" not in answer:
+        raise UserError(f"the sidecar does not say who serves what: {answer.get('error', 'it answers something else')}")
+    return dict(answer["applications"])
 
 
 def _served(application: str, owners: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,11 +116,11 @@ def _served(application: str, owners: Mapping[str, Any]) -> dict[str, Any]:
     return {"application": name, "home": home, "owner": owner, "given_up": why == "given up"}
 
 
-def _sentence(found: Mapping[str, Any], idle: str) -> str:
-    application, home, owner = found["application"], found["home"], found["owner"]
+def _sentence(served: Mapping[str, Any], idle: str) -> str:
+    application, home, owner = served["application"], served["home"], served["owner"]
     if home is None:
         return _of_one(idle)
-    if found["given_up"]:
+    if served["given_up"]:
         return f"{application} is served by {owner}, because {home}, whose it is, has given it up after its conflicts"
     if home == owner:
         return f"{application} is served by {owner}, whose selector is the first that matches"

@@ -79,24 +79,24 @@ def explain(
     try:
         places = [socket_] if socket_ is not None else _places(config, rm, ca)
         named = {"engine": engine} if engine else {}
-        found = ask_sidecar(places, {"application": application, "ask": ask, "node": node} | named)
+        answer = ask_sidecar(places, {"application": application, "ask": ask, "node": node} | named)
     except NoSidecarError as error:
         _show_yarn(application, rm, ca, as_json)
         raise UserError(why_none_answers(error, rm, ca)) from error
-    if found.get("unknown") and _show_yarn(application, rm, ca, as_json):
+    if answer.get("unknown") and _show_yarn(application, rm, ca, as_json):
         return
-    if "error" in found:
-        raise UserError(str(found["error"]))
-    if "note" in found:
-        typer.echo(printable(str(found["note"])), err=True)
+    if "error" in answer:
+        raise UserError(str(answer["error"]))
+    if "note" in answer:
+        typer.echo(printable(str(answer["note"])), err=True)
     if socket_ is None and config is None and (reason := _why_not_now(rm, ca)):
         text = f"the CapacityScheduler places containers now: {reason}. What follows is what the engine would do"
         typer.echo(printable(text), err=True)
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(answer, indent=2))
     else:
-        _show(found, ask)
-    if any(each["verdict"] != "waiting" for each in found["asks"]):
+        _show(answer, ask)
+    if any(each["verdict"] != "waiting" for each in answer["asks"]):
         raise typer.Exit(EXIT_NEVER)
 
 
@@ -129,14 +129,14 @@ def _show_yarn(given: str, rm: str, ca: Path | None, as_json: bool) -> bool:
         UserError: several are meant.
     """
     try:
-        found = find_applications(rm, given, ca)
+        applications = find_applications(rm, given, ca)
     except UserError:  # what the caller has to say is more to the point
         return False
-    if len(found) > 1:
-        raise UserError(several(given, [each.id for each in found]))
-    if not found:
+    if len(applications) > 1:
+        raise UserError(several(given, [each.id for each in applications]))
+    if not applications:
         return False
-    (app,) = found
+    (app,) = applications
     if as_json:
         typer.echo(json.dumps({"application": app.id, "yarn": app._asdict(), "asks": []}, indent=2))
         return app.has_ended
@@ -217,8 +217,8 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
         except BlockingIOError as error:  # as many wait for it as may
             raise UserError(f"{place}: too many ask the sidecar at once; ask again") from error
         except TimeoutError as error:
-            said = f"{place}: the sidecar has not answered within {_TIMEOUT_S:g} s"
-            raise UserError(f"{said}: it answers others, or its host is too busy; ask again") from error
+            timeout_text = f"{place}: the sidecar has not answered within {_TIMEOUT_S:g} s"
+            raise UserError(f"{timeout_text}: it answers others, or its host is too busy; ask again") from error
         except ConnectionRefusedError:
             problem = f"{place}: the sidecar that opened it has ended"
         except (OSError, ValueError, TypeError, RecursionError) as error:
@@ -270,12 +270,15 @@ def _place(facts: dict[str, Any]) -> str:
     return f"{ahead} of {among} applications of its queue are before it ({by})"
 
 
-def _show(found: dict[str, Any], ask: int | None) -> None:
+def _show(answer: dict[str, Any], ask: int | None) -> None:
     """Print an explanation as text and tables, of one request key if it was named."""
     from rich.table import Table
 
-    console, facts = console_for_tables(), found["facts"]
-    say(console, f"{found['application']} ({found['name']}) of {found['user']} in {found['queue']}: {found['state']}")
+    console, facts = console_for_tables(), answer["facts"]
+    say(
+        console,
+        f"{answer['application']} ({answer['name']}) of {answer['user']} in {answer['queue']}: {answer['state']}",
+    )
     counts = f"{facts['containers']} containers, {facts['asked_for']} asked for, {facts['proposed']} proposed"
     say(console, f"{counts}; {_place(facts)}")
     if "used_share" in facts:
@@ -283,17 +286,17 @@ def _show(found: dict[str, Any], ask: int | None) -> None:
             f"the queue uses {facts['used_share']:.0%} of its partition, of {facts['guaranteed_share']:.0%} guaranteed"
         )
         say(console, f"{text} (share {facts['share']})")
-    for line in found.get("starved", ()):
+    for line in answer.get("starved", ()):
         say(console, line)
     if facts.get("served"):
         served = ", ".join(f"{count} to {queue}" for queue, count in facts["served"].items())
         say(console, f"containers that the latest decision gave: {served}")
-    if found["turned_down"]:
-        reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in found["turned_down"].items())
+    if answer["turned_down"]:
+        reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in answer["turned_down"].items())
         say(console, f"turned down by the ResourceManager so far: {reasons}")
-    if not found["asks"]:
+    if not answer["asks"]:
         say(console, "it asks for nothing now" + ("" if ask is None else f" under the request key {ask}"))
-    for each in found["asks"]:
+    for each in answer["asks"]:
         wanted = ", ".join(f"{value} {name}" for name, value in each["capability"].items())
         label = f", label {each['partition']}" if each["partition"] else ""
         table = Table("verdict", "why", title_justify="left")
@@ -309,5 +312,5 @@ def _show(found: dict[str, Any], ask: int | None) -> None:
             say(console, f"  {way['text']}")
         if each["node"]:
             say(console, each["node"])
-    if found["left_out"]:
-        say(console, f"{found['left_out']} more asks are left out; name one with --ask")
+    if answer["left_out"]:
+        say(console, f"{answer['left_out']} more asks are left out; name one with --ask")

@@ -24,8 +24,8 @@ def jar(
     spark: Annotated[bool, typer.Option("--spark", help="The jar for Spark drivers (docs/tez-plugin.md).")] = False,
 ) -> None:
     """Print the path of the shim's jar, to put on the ResourceManager's class path."""
-    asked = [(requirements, requirements_jar), (tez, tez_jar), (spark, spark_jar)]
-    found = [path for wanted, path in asked if wanted]
-    if len(found) > 1:
+    choices = [(requirements, requirements_jar), (tez, tez_jar), (spark, spark_jar)]
+    paths = [path for wanted, path in choices if wanted]
+    if len(paths) > 1:
         raise UserError("--requirements, --tez and --spark are jars of their own; ask for one at a time")
-    typer.echo(found[0]() if found else shim_jar())
+    typer.echo(paths[0]() if paths else shim_jar())

@@ -51,10 +51,10 @@ def read_observation(rm: str, ca: Path | None = None, config: Path | None = None
     """
     from treadle.cli.explain import ask_sidecar_of
 
-    found = ask_sidecar_of(rm, ca, {"observation": True}, config)
-    if "same_node" not in found.get("total", {}):
-        raise UserError(f"the sidecar does not compare: {found.get('error', 'it is of another release')}")
-    return found
+    observation = ask_sidecar_of(rm, ca, {"observation": True}, config)
+    if "same_node" not in observation.get("total", {}):
+        raise UserError(f"the sidecar does not compare: {observation.get('error', 'it is of another release')}")
+    return observation
 
 
 def summary(observation: Mapping[str, Any]) -> str:
@@ -88,8 +88,8 @@ def _show(observation: Mapping[str, Any]) -> None:
     console.print(f"Proposed by Treadle now, and not placed yet: {total['waiting']}.", markup=False)
     reasons = sorted(observation["would_reject"].items(), key=lambda reason: -reason[1])
     if reasons:
-        said = ", ".join(f"{name.replace('_', ' ').lower()} {count}" for name, count in reasons)
-        console.print(f"Would have been rejected: {said}.", markup=False)
+        reasons_text = ", ".join(f"{name.replace('_', ' ').lower()} {count}" for name, count in reasons)
+        console.print(f"Would have been rejected: {reasons_text}.", markup=False)
     if observation["forgotten"]:
         console.print(f"Not compared, too many at once: {observation['forgotten']}.", markup=False)
 

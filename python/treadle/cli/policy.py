@@ -38,14 +38,14 @@ def check(
     from treadle.admin import policy_use
     from treadle.shipped import find_policy
 
-    found = find_policy(file)
-    name = policy_use.checked(found)
-    policy_use.refuse_missing(found)
-    _warn([*policy_use.unused(found), *policy_use.unrecorded(found)])
+    path = find_policy(file)
+    name = policy_use.checked(path)
+    policy_use.refuse_missing(path)
+    _warn([*policy_use.unused(path), *policy_use.unrecorded(path)])
     if scenario is not None:
-        _warn(policy_use.unnamed_queues(found, scenario, trust_code=trust_code))
-    engines = policy_use.policies_of_engines(found)
-    typer.echo(f"{found}: right: {counted(len(engines), 'engine') if engines else name}")
+        _warn(policy_use.unnamed_queues(path, scenario, trust_code=trust_code))
+    engines = policy_use.policies_of_engines(path)
+    typer.echo(f"{path}: right: {counted(len(engines), 'engine') if engines else name}")
     for engine, own in engines.items():
         typer.echo(f"engine {engine}: {own}")
 
@@ -97,12 +97,12 @@ def list_policies(as_json: JsonOption = False) -> None:
 @app.command()
 def parts(as_json: JsonOption = False) -> None:
     """List the parts that a policy may have, and the parameters of each."""
-    from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS
+    from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS
     from treadle.policy.catalogue import register_parts
 
     register_parts()
     rows: list[dict[str, Any]] = []
-    for part in QUESTIONS:
+    for part in PART_KINDS:
         for name, kind in PARTS.kinds(part).items():
             row = {"part": part, "kind": name, "default": name == DEFAULTS[part], "summary": kind.summary}
             rows.append(row | {"parameters": _parameters(kind, as_json)})
@@ -131,11 +131,11 @@ def use(
     from treadle.admin import policy_use
     from treadle.shipped import find_policy
 
-    found = find_policy(file)
-    wanted = policy_use.checked(found)
-    _warn(policy_use.unused(found))
+    path = find_policy(file)
+    wanted = policy_use.checked(path)
+    _warn(policy_use.unused(path))
     target = policy_use.target_of(config, rm, ca, reads=not no_refresh)
-    change = policy_use.change_of(found, target, also or [])
+    change = policy_use.change_of(path, target, also or [])
     wanted = policy_use.shown_after(change, wanted)
     _take_over(change, wanted, rm, ca, yarn, no_refresh=no_refresh)
 

@@ -51,12 +51,12 @@ def list_(
 ) -> None:
     """List recurring jobs, a line each."""
     with _opened(store, read_only=True) as opened:
-        found = opened.profiles(_selection(user, queue, type_, name))
+        profiles = opened.profiles(_selection(user, queue, type_, name))
     if as_json:
-        typer.echo(json.dumps([_summary(profile) for profile in found]))
+        typer.echo(json.dumps([_summary(profile) for profile in profiles]))
         return
     table = _table(None, "user", "queue", "type", "name", ">runs", ">last seen", ">tasks", ">lasts")
-    for profile in found:
+    for profile in profiles:
         table.add_row(
             *_cells(*profile.key),
             str(profile.runs),
@@ -65,7 +65,7 @@ def list_(
             _span(profile.recent[-1][2] if profile.recent else 0),
         )
     _print(table)
-    if not found:
+    if not profiles:
         typer.echo("no profile is there, or none matches", err=True)
 
 
@@ -82,13 +82,13 @@ def show(
     from treadle.history.documents import profile_json
 
     with _opened(store, read_only=True) as opened:
-        found = opened.profiles(_selection(user, queue, type_, name))
-        if not found:
+        profiles = opened.profiles(_selection(user, queue, type_, name))
+        if not profiles:
             raise UserError(f"{opened.name} knows no job {name!r}; `treadle profiles list` shows the names")
     if as_json:
-        typer.echo(json.dumps([profile_json(profile) for profile in found]))
+        typer.echo(json.dumps([profile_json(profile) for profile in profiles]))
         return
-    for profile in found:
+    for profile in profiles:
         _print(_stages(profile))
 
 
@@ -108,8 +108,8 @@ def export(
     from treadle.history.sources import EXPORT_FORM, EXPORT_VERSION
 
     with _opened(store, read_only=True) as opened:
-        found = opened.profiles(_selection(user, queue, type_, name))
-    lines = [compact({EXPORT_FORM: EXPORT_VERSION}), *(compact(profile_json(profile)) for profile in found)]
+        profiles = opened.profiles(_selection(user, queue, type_, name))
+    lines = [compact({EXPORT_FORM: EXPORT_VERSION}), *(compact(profile_json(profile)) for profile in profiles)]
     content = "".join(f"{line}\n" for line in lines)
     if file is None:
         sys.stdout.write(content)
@@ -118,7 +118,7 @@ def export(
         _write(file, content)
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}; name a file that can be written") from error
-    typer.echo(f"{counted(len(found), 'profile')} written to {file}", err=True)
+    typer.echo(f"{counted(len(profiles), 'profile')} written to {file}", err=True)
 
 
 @app.command("import")
@@ -294,13 +294,13 @@ def _stage_cells(stage: StageProfile) -> list[Any]:
     times = (durations.mean_ms, durations.quantile_ms(0.5), durations.quantile_ms(0.9))
     latest = stage.recent[-1] if stage.recent else None
     last = () if latest is None else (latest.mean_ms, latest.hint_ms)
-    asked = (f"{amount} MB" if name == "memory-mb" else f"{amount} {name}" for name, amount in stage.demand.items())
+    demands = (f"{amount} MB" if name == "memory-mb" else f"{amount} {name}" for name, amount in stage.demand.items())
     return [
         *_cells(stage.name),
         str(stage.width),
         *(_span(time_ms) if durations.count else "" for time_ms in times),
         *(_span(time_ms) if time_ms >= 0 else "" for time_ms in last),
-        *_cells(", ".join(asked)),
+        *_cells(", ".join(demands)),
     ]
 
 

@@ -37,16 +37,16 @@ def show(place: PlaceArgument, as_json: JsonOption = False) -> None:
     from treadle.record.files import segments
     from treadle.record.reader import summarise
 
-    found = summarise(segments(place))
+    summary = summarise(segments(place))
     if as_json:
-        typer.echo(json.dumps(found.document(), indent=2))
+        typer.echo(json.dumps(summary.document(), indent=2))
     else:
-        _show(found)
-    if not found.whole:
+        _show(summary)
+    if not summary.whole:
         raise typer.Exit(EXIT_GAPS)
 
 
-def _show(found: Summary) -> None:
+def _show(summary: Summary) -> None:
     from datetime import UTC, datetime
 
     def time(ms: int) -> str:
@@ -54,29 +54,32 @@ def _show(found: Summary) -> None:
 
     console = console_for_tables()
     table = Table(box=None, show_header=False, pad_edge=False)
-    per = found.bytes_per_container
-    size = f"{found.bytes / 1024:.1f} KiB in {len(found.segments)} segments"
+    per = summary.bytes_per_container
+    size = f"{summary.bytes / 1024:.1f} KiB in {len(summary.segments)} segments"
     rows = [
-        ("time", f"{time(found.begin_ms)} to {time(found.end_ms)}, {(found.end_ms - found.begin_ms) / 1000:.0f} s"),
-        ("frames", f"{found.frames}, {found.proposals} proposals"),
-        ("other events", ", ".join(f"{rows} {name}" for name, rows in found.beside.items()) or "nothing"),
+        (
+            "time",
+            f"{time(summary.begin_ms)} to {time(summary.end_ms)}, {(summary.end_ms - summary.begin_ms) / 1000:.0f} s",
+        ),
+        ("frames", f"{summary.frames}, {summary.proposals} proposals"),
+        ("other events", ", ".join(f"{rows} {name}" for name, rows in summary.beside.items()) or "nothing"),
         ("size", size + ("" if per is None else f", {per:.0f} bytes a container")),
-        ("cost", "not known" if found.cost.share is None else f"{found.cost.share:.1%} of its process's CPU time"),
-        ("nodes", str(found.nodes)),
-        ("jobs", f"{found.jobs}, {found.jobs_ended} ended, {found.containers} containers began"),
-        ("queues", ", ".join(found.queues)),
-        ("policies", "; ".join(found.policies)),
-        ("parts that failed", str(found.switches)),
-        ("gaps", f"{found.gaps}, {found.dropped} frames dropped"),
-        ("can be replayed", f"{sum(each.from_start for each in found.segments)} of {len(found.segments)} segments"),
-        ("engine", _hashes(found.engine_hashes, found.own_engine_hash)),
+        ("cost", "not known" if summary.cost.share is None else f"{summary.cost.share:.1%} of its process's CPU time"),
+        ("nodes", str(summary.nodes)),
+        ("jobs", f"{summary.jobs}, {summary.jobs_ended} ended, {summary.containers} containers began"),
+        ("queues", ", ".join(summary.queues)),
+        ("policies", "; ".join(summary.policies)),
+        ("parts that failed", str(summary.switches)),
+        ("gaps", f"{summary.gaps}, {summary.dropped} frames dropped"),
+        ("can be replayed", f"{sum(each.from_start for each in summary.segments)} of {len(summary.segments)} segments"),
+        ("engine", _hashes(summary.engine_hashes, summary.own_engine_hash)),
     ]
     for name, text in rows:
         table.add_row(name, text)
     console.print(table)
-    for note in found.notes:
+    for note in summary.notes:
         say(console, note, "yellow")
 
 
-def _hashes(found: list[str], own: str) -> str:
-    return ", ".join(f"{each} ({'this' if each == own else 'another'} one)" for each in found)
+def _hashes(hashes: list[str], own: str) -> str:
+    return ", ".join(f"{each} ({'this' if each == own else 'another'} one)" for each in hashes)

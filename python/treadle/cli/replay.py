@@ -119,8 +119,8 @@ def _what_if(place: Path, policies: list[str], seeds: int, *, trust_code: bool, 
     from treadle.cli._what_if import what_if
 
     with _under_way() as report:
-        found = what_if(place, policies, seeds, trust_code=trust_code, report=report)
-    _tell(found, as_json)
+        document = what_if(place, policies, seeds, trust_code=trust_code, report=report)
+    _print_result(document, as_json)
 
 
 def _what_if_of_histories(
@@ -142,17 +142,17 @@ def _what_if_of_histories(
             "the cluster was"
         )
     with _under_way() as report:
-        found = what_if_of_histories(history, cluster, policies, seeds, trust_code=trust_code, report=report)
-    _tell(found, as_json)
+        document = what_if_of_histories(history, cluster, policies, seeds, trust_code=trust_code, report=report)
+    _print_result(document, as_json)
 
 
-def _tell(found: dict[str, Any], as_json: bool) -> None:
+def _print_result(document: dict[str, Any], as_json: bool) -> None:
     from treadle.cli._what_if import failed, show
     from treadle.simulator.results import without_nan
 
     if as_json:
-        typer.echo(json.dumps(without_nan(found), indent=2))
+        typer.echo(json.dumps(without_nan(document), indent=2))
     else:
-        show(found, console_for_tables(160))
-    if failed(found):
+        show(document, console_for_tables(160))
+    if failed(document):
         raise typer.Exit(EXIT_DIFFERENT)

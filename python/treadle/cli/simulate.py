@@ -72,8 +72,8 @@ def simulate(
     file = scenario or find_example(str(example))
     from treadle.cli import _simulate  # only here: it imports numba
 
-    places = _simulate.Places(json_file, csv, parquet, plot, plot_formats(plot, plot_format))
-    how = _simulate.How(
+    places = _simulate.OutputPaths(json_file, csv, parquet, plot, plot_formats(plot, plot_format))
+    how = _simulate.SimulateOptions(
         seed=seed,
         seeds=seeds,
         baseline=baseline,

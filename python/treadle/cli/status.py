@@ -71,9 +71,9 @@ def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
     reason = why_not(bean)
     rows = [("schedules now", f"no: {reason}" if reason else "yes")]
     # What already stands there as the reason is not said again.
-    said = [(text, str(bean[key])) for key, text in _TEXTS.items() if bean.get(key)]
-    said = [(text, _policy(value) if text == "policy" else value) for text, value in said]
-    rows += [(text, value) for text, value in said if text not in _REASONS or value not in reason]
+    texts = [(text, str(bean[key])) for key, text in _TEXTS.items() if bean.get(key)]
+    texts = [(text, _policy(value) if text == "policy" else value) for text, value in texts]
+    rows += [(text, value) for text, value in texts if text not in _REASONS or value not in reason]
     rows += [(text, str(bean[key])) for key, text in _NUMBERS.items() if key in bean]
     reasons = sorted(key for key in bean if key.startswith("Rejected") and key != "Rejected" and bean[key])
     return rows + [(f"rejected, {_words(key.removeprefix('Rejected'))}", str(bean[key])) for key in reasons]

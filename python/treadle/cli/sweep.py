@@ -47,7 +47,7 @@ def sweep(
     if on is Where.LOCAL and (master is not None or conf):
         raise UserError("--master and --conf are for --on spark; add it, or leave them out")
     settings = dict(map(_setting, conf or []))
-    places = _sweep.Places(cache or file.with_suffix(".runs"), json_file, best, plot, formats)
+    places = _sweep.OutputPaths(cache or file.with_suffix(".runs"), json_file, best, plot, formats)
     spark = _sweep.OnSpark(master, settings) if on is Where.SPARK else None
     _sweep.sweep(file, places, jobs or os.cpu_count() or 1, spark, trust_code=trust_code)
 

@@ -60,12 +60,12 @@ def show(
     console = Console(stderr=True)
     amounts = _amounts(capacity or [])
     known = format or recognised(file)
-    found = _read(console, file, known, seed)
-    summary = summarise(found)
-    _check_names(amounts, found)
-    load = loads(found, amounts)
+    jobs = _read(console, file, known, seed)
+    summary = summarise(jobs)
+    _check_names(amounts, jobs)
+    load = loads(jobs, amounts)
     if plot is not None:
-        _plot(found, summary, file, plot / f"{file.name.partition('.')[0]}-workload.png")
+        _plot(jobs, summary, file, plot / f"{file.name.partition('.')[0]}-workload.png")
     if as_json:
         typer.echo(json.dumps({"format": known, **summary.as_json(), "loads": load}))
         return
@@ -89,12 +89,12 @@ def convert(
 
     console = Console(stderr=True)
     with writing("OUTPUT", output, "file"), _opened(output) as stream:
-        found = _read(console, file, format, seed)
+        jobs = _read(console, file, format, seed)
         if jobs_max is not None:
-            found = replace(found, jobs=found.jobs[:jobs_max])
-        write_own(found, stream)
-    typer.echo(f"{output}: {counted(len(found.jobs), 'job')}, {counted(found.tasks, 'task')}")
-    for note in found.notes:
+            jobs = replace(jobs, jobs=jobs.jobs[:jobs_max])
+        write_own(jobs, stream)
+    typer.echo(f"{output}: {counted(len(jobs.jobs), 'job')}, {counted(jobs.tasks, 'task')}")
+    for note in jobs.notes:
         say(console, f"Note: {note}.", "yellow")
 
 
@@ -152,10 +152,12 @@ def _distributions(summary: Summary) -> Table:
     for share in QUANTILES:
         table.add_column({0.0: "least", 1.0: "most"}.get(share, f"P{100 * share:g}"), justify="right")
     table.add_column("mean", justify="right")
-    for name, found in summary.distributions.items():
+    for name, weighted in summary.distributions.items():
         unit = 1000 if name.endswith("_ms") else 1
         table.add_row(
-            LABELS[name], *(_short(found.quantile(share) / unit) for share in QUANTILES), _short(found.mean / unit)
+            LABELS[name],
+            *(_short(weighted.quantile(share) / unit) for share in QUANTILES),
+            _short(weighted.mean / unit),
         )
     return table
 
@@ -179,21 +181,21 @@ def _amounts(texts: list[str]) -> dict[str, float]:
     return amounts
 
 
-def _check_names(amounts: dict[str, float], found: Workload) -> None:
+def _check_names(amounts: dict[str, float], jobs: Workload) -> None:
     """Refuse resources that no task asks for: their load is not shown.
 
     Raises:
         UserError: there is one.
     """
     for name in amounts:
-        if name not in found.resources:
-            raise UserError(f"--capacity: {name!r} is none of the resources, {', '.join(found.resources)}; name one")
+        if name not in jobs.resources:
+            raise UserError(f"--capacity: {name!r} is none of the resources, {', '.join(jobs.resources)}; name one")
 
 
-def _plot(found: Workload, summary: Summary, file: Path, target: Path) -> None:
+def _plot(jobs: Workload, summary: Summary, file: Path, target: Path) -> None:
     check_plotting()
     from treadle.plots import plot_workload
 
     with writing("--plot", target, "folder"):
         target.parent.mkdir(parents=True, exist_ok=True)
-        plot_workload(found, summary, file.name, target)
+        plot_workload(jobs, summary, file.name, target)

@@ -34,12 +34,12 @@ def places(uid: int) -> list[Path]:
 
     The home is that of the user database: `HOME` may name a folder of another user.
     """
-    found = [_PACKAGE / "__pycache__"]
+    folders = [_PACKAGE / "__pycache__"]
     try:
         home = Path(pwd.getpwuid(uid).pw_dir)
     except KeyError:
-        return found
-    return [*found, home / ".cache" / "treadle"] if home.is_absolute() else found
+        return folders
+    return [*folders, home / ".cache" / "treadle"] if home.is_absolute() else folders
 
 
 def reason_against_folder(folder: Path, uid: int, may_write: MayWrite) -> str:

@@ -145,8 +145,8 @@ def cache_folder(name: str = "kernels", roots: Sequence[str] = ROOTS) -> str:
 
 def stat_of(file: Path) -> tuple[int, int]:
     """Return what changes with a file's content: as numba goes by it."""
-    found = file.stat()
-    return found.st_mtime_ns, found.st_size
+    status = file.stat()
+    return status.st_mtime_ns, status.st_size
 
 
 def kernel(function: F) -> F:

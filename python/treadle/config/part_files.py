@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pydantic import Field, PrivateAttr
 
-from treadle.config.parts import DURATIONS, QUESTIONS, Parameters, Part
+from treadle.config.parts import DURATIONS, PART_KINDS, Parameters, Part
 from treadle.config.settings import Policy, Settings
 from treadle.config.trust import reason_against
 from treadle.errors import nearest
@@ -140,9 +140,9 @@ def where(error: BaseException, path: str) -> str:
     lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == path]
     if isinstance(error, SyntaxError) and error.filename == path:
         lines.append(error.lineno or 0)
-    said = error.msg if isinstance(error, SyntaxError) else str(error)
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
     place = f"{Path(path).name}:{lines[-1]}" if lines else Path(path).name
-    return f"{place}: {type(error).__name__}{f': {said}' if said else ''}".partition("\n")[0]
+    return f"{place}: {type(error).__name__}{f': {message}' if message else ''}".partition("\n")[0]
 
 
 def _read(path: Path) -> bytes:
@@ -173,21 +173,25 @@ def _find(path: Path, source: bytes, name: str) -> type[Any]:
     classes = sorted(
         key for key, value in vars(module).items() if inspect.isclass(value) and value.__module__ == module.__name__
     )
-    found = vars(module).get(name)
-    if not inspect.isclass(found):
+    part_class = vars(module).get(name)
+    if not inspect.isclass(part_class):
         known = f"it has {', '.join(classes)}" if classes else "it has none"
         raise PartFileError("class", f"no class {name!r} in {path.name}: {known}{nearest(name, classes)}")
-    return found
+    return part_class
 
 
-def _check_interface(path: Path, found: type[Any], part: str) -> None:
+def _check_interface(path: Path, part_class: type[Any], part: str) -> None:
     name, returns = METHODS[part]
     remedy = f"write `def {name}(self, view)` that returns {returns}"
-    method = inspect.getattr_static(found, name, None)
+    method = inspect.getattr_static(part_class, name, None)
     if method is None:
-        raise PartFileError("class", f"{_place(path, found)}: {found.__name__} has no method {name}; {remedy}")
+        raise PartFileError(
+            "class", f"{_place(path, part_class)}: {part_class.__name__} has no method {name}; {remedy}"
+        )
     if not inspect.isfunction(method):
-        raise PartFileError("class", f"{_place(path, found)}: {found.__name__}.{name} is not a method; {remedy}")
+        raise PartFileError(
+            "class", f"{_place(path, part_class)}: {part_class.__name__}.{name} is not a method; {remedy}"
+        )
     if inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
         raise PartFileError("class", f"{_place(path, method)}: {name} is not a plain function; {remedy}")
     try:
@@ -196,11 +200,11 @@ def _check_interface(path: Path, found: type[Any], part: str) -> None:
         raise PartFileError("class", f"{_place(path, method)}: {name} cannot be called: {error}; {remedy}") from error
 
 
-def _check_constructor(path: Path, found: type[Any], parameters: Mapping[str, Any]) -> None:
+def _check_constructor(path: Path, part_class: type[Any], parameters: Mapping[str, Any]) -> None:
     try:
-        inspect.signature(found).bind(**parameters)
+        inspect.signature(part_class).bind(**parameters)
     except TypeError as error:
-        text = f"{_place(path, found)}: {found.__name__} cannot be made from these: {error}"
+        text = f"{_place(path, part_class)}: {part_class.__name__} cannot be made from these: {error}"
         raise PartFileError("parameters", text) from error
     except ValueError:  # a class without a signature of its own
         return
@@ -283,7 +287,7 @@ def in_simulation(settings: Settings, *, hinted: bool) -> list[str]:
         hinted: whether jobs come with hints about their tasks, as a history gives them
     """
     policy = settings.policy
-    from_files = [part for part in QUESTIONS if isinstance(getattr(policy, part).parameters, FilePart)]
+    from_files = [part for part in PART_KINDS if isinstance(getattr(policy, part).parameters, FilePart)]
     return [*([] if hinted else unheard(settings)), *idle_parts(policy, from_files)]
 
 
@@ -293,7 +297,7 @@ def _goes_by_durations(part: Part) -> bool:
 
 def _going_by_history(settings: Settings, policy: str = "policy") -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield, for each part that goes by earlier runs, words that say so and the settings of which one must be there."""
-    for part in QUESTIONS:
+    for part in PART_KINDS:
         chosen = getattr(settings.policy, part)
         needs = chosen.parameters.needs()
         if needs:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
 
-QUESTIONS: Final = {
+PART_KINDS: Final = {
     "gate": "May this ask be served now?",
     "share": "Which queue is owed most?",
     "order": "Which application first?",
@@ -63,12 +63,12 @@ TASK_ESTIMATES: Final = "TaskEstimates"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CarriedState:
     """Something that a part keeps from decide to decide."""
 
-    what: str
+    description: str
     """The columns or objects that hold it, with commas between."""
-    found_by: str
+    lookup: str
     """What it is found again by after a snapshot, which gives out all indices anew."""
 
 
@@ -85,7 +85,7 @@ class Traits:
     """Of a gate: it samples how long tasks take. Of an estimate: it goes by what the gate samples."""
     estimates: tuple[str, ...] = ()
     """What it has nothing to go by without: `DURATIONS`, `TASK_ESTIMATES`."""
-    keeps: tuple[Kept, ...] = ()
+    keeps: tuple[CarriedState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +118,10 @@ class Part:
 
 
 class PartRegistry:
-    """What `register` was called with: for each of the `QUESTIONS` the kinds there are."""
+    """What `register` was called with: for each of the `PART_KINDS` the kinds there are."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, dict[str, Kind]] = {question: {} for question in QUESTIONS}
+        self._kinds: dict[str, dict[str, Kind]] = {question: {} for question in PART_KINDS}
 
     def register(
         self, part: str, kind: str, parameters: type[Parameters] = NoParameters, traits: Traits | None = None
@@ -132,7 +132,7 @@ class PartRegistry:
             ValueError: there is no such kind of part, or the name is taken.
         """
         if part not in self._kinds:
-            raise ValueError(f"{part!r} is not one of {', '.join(QUESTIONS)}")
+            raise ValueError(f"{part!r} is not one of {', '.join(PART_KINDS)}")
         if kind in self._kinds[part]:
             raise ValueError(f"{part}.{kind} is registered twice")
 

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from treadle.config.part_files import BYTES_MAX as PART_BYTES_MAX
 from treadle.config.part_files import FilePart, PartFileError
-from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
+from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS, Parameters, Part, PartRegistry
 from treadle.config.settings import (
     IGNORE_PRIORITY,
     KEYS,
@@ -42,7 +42,7 @@ class Code(Enum):
     """What a reader does with the Python files that settings name."""
 
     RUN = "runs them, if no other user may write to them"
-    LOOK = "looks whether they are there"
+    INSPECT = "looks whether they are there"
     REFUSE = "refuses them"
 
 
@@ -71,7 +71,7 @@ def check_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
         ConfigError: the file cannot be read, or it has errors; all of them are reported together.
     """
     text = text_of(file)
-    return _Reader(YamlDocument(str(file), text), parts, None, Code.LOOK).settings(text)
+    return _Reader(YamlDocument(str(file), text), parts, None, Code.INSPECT).settings(text)
 
 
 def read_section(file: FilePath, name: str, model: type[P]) -> P:
@@ -230,24 +230,24 @@ class _Reader:
 
     def _given(self, root: dict[str, Any], at: Path) -> dict[str, Any]:
         """Return the fields of `Settings` that a mapping has keys for."""
-        found: dict[str, Any] = {}
+        given: dict[str, Any] = {}
         if "policy" in root:
             chosen = self._mapping(root["policy"], (*at, "policy"))
-            self._known(chosen, (*at, "policy"), (*QUESTIONS, IGNORE_PRIORITY))
+            self._known(chosen, (*at, "policy"), (*PART_KINDS, IGNORE_PRIORITY))
             ignore_priority = self._flag(chosen.get(IGNORE_PRIORITY, False), (*at, "policy", IGNORE_PRIORITY))
-            parts = {part: self._part(part, chosen.get(part), (*at, "policy", part)) for part in QUESTIONS}
+            parts = {part: self._part(part, chosen.get(part), (*at, "policy", part)) for part in PART_KINDS}
             policy = {part: choice for part, choice in parts.items() if choice is not None}
             if ignore_priority and parts["order"] is not None and parts["order"].kind.traits.compares_priorities:
                 text = f"has no effect: the order {parts['order'].kind.name} compares priorities itself, as YARN's fifo"
                 self._wrong((*at, "policy", IGNORE_PRIORITY), f"{text}; take it out, or choose another order")
-            if len(policy) == len(QUESTIONS):
-                found["policy"] = Policy(**policy, ignore_priority=ignore_priority)
+            if len(policy) == len(PART_KINDS):
+                given["policy"] = Policy(**policy, ignore_priority=ignore_priority)
         for name, model in SECTIONS.items():
             if name in root:
-                found[name] = self._parameters(model, root[name], (*at, name)) or model()
+                given[name] = self._parameters(model, root[name], (*at, name)) or model()
         if "seed" in root:
-            found["seed"] = self._seed(root["seed"], (*at, "seed"))
-        return found
+            given["seed"] = self._seed(root["seed"], (*at, "seed"))
+        return given
 
     def _entries(
         self, value: Any, at: Path, besides: Collection[str] = ()
@@ -308,20 +308,20 @@ class _Reader:
     def _located(self, part: str, parameters: FilePart, path: Path) -> FilePart | None:
         """Find the class that a part of a user's is: run the file that it is in, unless no code is to be run."""
         try:
-            if self._code is Code.LOOK:
-                return self._there(parameters)
+            if self._code is Code.INSPECT:
+                return self._existing(parameters)
             if self._code is Code.REFUSE:
                 raise PartFileError("path", untrusted(parameters.path))
             if self._kept is None:
                 self._refuse_distrusted()
-            found = parameters.located(part, FilePath(self._document.file).parent, self._kept)
+            located = parameters.located(part, FilePath(self._document.file).parent, self._kept)
         except PartFileError as error:
             self._wrong((*path, error.field), error.text)
             return None
-        self._part_files[found.path] = found.source
-        return found
+        self._part_files[located.path] = located.source
+        return located
 
-    def _there(self, parameters: FilePart) -> FilePart:
+    def _existing(self, parameters: FilePart) -> FilePart:
         path = FilePath(self._document.file).parent.absolute() / parameters.path
         if not path.is_file():
             raise PartFileError("path", f"{path} is not there, or no file; check the path")
@@ -369,18 +369,18 @@ def _explain(detail: ErrorDetails, model: type[Parameters], besides: tuple[str, 
         return unknown(name, [*holder.keys(), *(besides if holder is model else ())])
     if detail["type"] == "missing" and field is not None:
         return f"is missing; write `{name}: ...`: {field.description}"
-    said = detail["msg"].replace("Input should be", "it must be").replace("a valid tuple", "a list")
-    text = f"{detail['input']!r}: {said.removeprefix('Value error, ')}"
+    message = detail["msg"].replace("Input should be", "it must be").replace("a valid tuple", "a list")
+    text = f"{detail['input']!r}: {message.removeprefix('Value error, ')}"
     return text if field is None or field.is_required() else f"{text} (default {field.default!r})"
 
 
 def _model_at(model: type[Parameters], path: Sequence[str | int]) -> type[Parameters]:
     """Return the model of what is at a path within a model's values; in a mapping a name leads to its values' model."""
-    found: Any = model
+    at_path: Any = model
     for name in path:
-        if isinstance(found, type) and issubclass(found, Parameters):
-            field = found.keys().get(str(name))
-            found = None if field is None else field.annotation
+        if isinstance(at_path, type) and issubclass(at_path, Parameters):
+            field = at_path.keys().get(str(name))
+            at_path = None if field is None else field.annotation
         else:
-            found = (get_args(found) or (None,))[-1]
-    return found if isinstance(found, type) and issubclass(found, Parameters) else model
+            at_path = (get_args(at_path) or (None,))[-1]
+    return at_path if isinstance(at_path, type) and issubclass(at_path, Parameters) else model

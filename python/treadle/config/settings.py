@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from treadle.config.parts import PARTS, QUESTIONS, Parameters, Part, PartRegistry
+from treadle.config.parts import PART_KINDS, PARTS, Parameters, Part, PartRegistry
 from treadle.errors import UserError, nearest, unknown
 
 ENGINES_MAX: Final = 8
@@ -145,13 +145,13 @@ class RosterEngine:
 
 def engines_of(entries: Mapping[str, Entry]) -> tuple[RosterEngine, ...]:
     """Return the engines of entries in which `problems` finds nothing, in order."""
-    found = []
+    engines = []
     for name, entry in entries.items():
         fallback = entry.fallback or (name if entry.copies > 1 else "")
         for copy in range(entry.copies):
             own = f"{name}-{copy + 1}" if entry.copies > 1 else name
-            found.append(RosterEngine(own, name, copy, entry, fallback))
-    return tuple(found)
+            engines.append(RosterEngine(own, name, copy, entry, fallback))
+    return tuple(engines)
 
 
 def problems(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -475,7 +475,7 @@ IGNORES_PRIORITY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The five parts of the policy (`treadle.config.parts.QUESTIONS`), and whether priorities come first."""
+    """The five parts of the policy (`treadle.config.parts.PART_KINDS`), and whether priorities come first."""
 
     gate: Part
     share: Part
@@ -487,7 +487,7 @@ class Policy:
 
     def name(self) -> str:
         """Return the kinds of the parts in one line, for status pages and metrics."""
-        parts = " ".join(f"{part}={getattr(self, part).label}" for part in QUESTIONS)
+        parts = " ".join(f"{part}={getattr(self, part).label}" for part in PART_KINDS)
         return f"{parts} {IGNORE_PRIORITY}" if self.ignore_priority else parts
 
     def overrides_guarantees(self) -> bool:
@@ -598,7 +598,7 @@ SEED_MAX = 2**63 - 1
 
 def default_settings(parts: PartRegistry = PARTS) -> Settings:
     """Return the settings of an empty treadle.yaml; the default parts must have been registered."""
-    chosen: dict[str, Any] = {part: parts.default(part) for part in QUESTIONS}
+    chosen: dict[str, Any] = {part: parts.default(part) for part in PART_KINDS}
     return Settings(Policy(**chosen), Hold(), Assumed(), Limits(), 0)
 
 
@@ -608,9 +608,9 @@ Choice = str | tuple[str, Mapping[str, Any]]
 
 def with_parts(settings: Settings, chosen: Mapping[str, Choice], parts: PartRegistry = PARTS) -> Settings:
     """Return settings with other parts, such as ``{"order": "srpt", "fit": ("packing", {"window": 1})}``."""
-    found: dict[str, Any] = {}
+    update: dict[str, Any] = {}
     for part, choice in chosen.items():
         name, parameters = (choice, {}) if isinstance(choice, str) else choice
         kind = parts.kinds(part)[name]
-        found[part] = Part(kind, kind.parameters(**parameters))
-    return replace(settings, policy=replace(settings.policy, **found))
+        update[part] = Part(kind, kind.parameters(**parameters))
+    return replace(settings, policy=replace(settings.policy, **update))

@@ -19,7 +19,7 @@ from typing import Any, Final
 import yaml
 from pydantic.fields import FieldInfo
 
-from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Kind, Parameters, PartRegistry
+from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS, Kind, Parameters, PartRegistry
 from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS, Entry, Retry, Select
 from treadle.errors import UserError
 from treadle.files import own_as, own_folder, read_regular, write_whole
@@ -38,7 +38,7 @@ def default_yaml(parts: PartRegistry = PARTS) -> str:
         *_comment("How containers are placed: five parts, each of a kind with parameters of its own."),
         "policy:",
     ]
-    for part, question in QUESTIONS.items():
+    for part, question in PART_KINDS.items():
         lines += _comment(question, "  ")
         lines.append(f"  {part}:")
         for name, kind in sorted(parts.kinds(part).items(), key=lambda item: (item[0] != DEFAULTS[part], item[0])):
@@ -211,11 +211,11 @@ def _blocks(file: str, text: str) -> dict[str, _Block]:
             f"{place}the sections of a treadle.yaml must be `key: value` lines from the margin on, not in braces"
         )
     lines = text.splitlines()
-    found = {}
+    blocks = {}
     for key, value in root.value:
         end = max(_last_line(value), key.end_mark.line) + 1
-        found[str(key.value)] = _Block(key.start_mark.line, _with_comments(lines, end))
-    return found
+        blocks[str(key.value)] = _Block(key.start_mark.line, _with_comments(lines, end))
+    return blocks
 
 
 def _last_line(node: yaml.Node) -> int:
@@ -300,13 +300,13 @@ class History:
 
     def versions(self) -> list[Version]:
         """Return what is kept, oldest first; what is damaged is left out."""
-        found = []
+        versions = []
         for file in self._files():
             with suppress(OSError, ValueError, TypeError, RecursionError):
                 content = read_regular(file, BYTES_MAX)
                 if len(content) <= BYTES_MAX:
-                    found.append(Version(**json.loads(content)))
-        return sorted(found, key=lambda version: version.number)
+                    versions.append(Version(**json.loads(content)))
+        return sorted(versions, key=lambda version: version.number)
 
     def version(self, number: int | None) -> Version:
         """Return a version; the newest without a number.

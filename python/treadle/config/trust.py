@@ -51,11 +51,11 @@ def reason_against(path: Path, owners: Collection[int] | None = None) -> str:
         OSError: it is not there, or cannot be looked at.
     """
     owners = trusted_owners() if owners is None else owners
-    for at, found in _steps(path):
-        if found.st_uid not in owners and not (0 in owners and _is_roots(at, found)):
+    for at, status in _steps(path):
+        if status.st_uid not in owners and not (0 in owners and _is_roots(at, status)):
             allowed = " or ".join(f"{user_name(each)}'s" for each in sorted(owners) if each >= 0)
-            return f"{at} belongs to {user_name(found.st_uid)}; it must be {allowed}"
-        mode = found.st_mode
+            return f"{at} belongs to {user_name(status.st_uid)}; it must be {allowed}"
+        mode = status.st_mode
         if stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
             continue
         if mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -64,13 +64,13 @@ def reason_against(path: Path, owners: Collection[int] | None = None) -> str:
     return ""
 
 
-def _is_roots(at: Path, found: os.stat_result) -> bool:
+def _is_roots(at: Path, status: os.stat_result) -> bool:
     """Say whether root owns what is at a path, in a user namespace without root.
 
     There root's files and those of all other users have one number. Where only root and this process's user may write
     to the folder above, they are taken for root's, except for homes of other accounts.
     """
-    if found.st_uid != _number_of_strangers() or str(at) in _homes_of_others():
+    if status.st_uid != _number_of_strangers() or str(at) in _homes_of_others():
         return False
     return not at.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
@@ -81,8 +81,8 @@ _FIRST_ACCOUNT: Final = 1000
 
 @cache
 def _homes_of_others() -> frozenset[str]:
-    found = (each for each in pwd.getpwall() if each.pw_uid >= _FIRST_ACCOUNT and each.pw_uid != os.geteuid())
-    return frozenset(each.pw_dir for each in found)
+    accounts = (each for each in pwd.getpwall() if each.pw_uid >= _FIRST_ACCOUNT and each.pw_uid != os.geteuid())
+    return frozenset(each.pw_dir for each in accounts)
 
 
 @cache
@@ -105,9 +105,9 @@ def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
             here = here.parent
         else:
             at = here / name
-            found = at.lstat()
-            yield at, found
-            if not stat.S_ISLNK(found.st_mode):
+            status = at.lstat()
+            yield at, status
+            if not stat.S_ISLNK(status.st_mode):
                 here = at
                 continue
             links += 1

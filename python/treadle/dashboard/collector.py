@@ -1,7 +1,7 @@
 """Looks at a cluster again and again, and makes the documents that pages show.
 
 It is the only part of the dashboard that asks the ResourceManager unasked. Beans are read each `BEANS_EVERY_S`, and at
-most `LOOK_PAUSE_MAX_S` after a look that was slow: whether Treadle schedules must not be shown wrong for long. What
+most `POLL_PAUSE_MAX_S` after a look that was slow: whether Treadle schedules must not be shown wrong for long. What
 beans say is posted before pages are read. REST pages are read each `PAGES_EVERY_S`; at most a tenth of the time is
 spent on them, so that a slow ResourceManager is asked less often. Documents are written once a look and served to every
 reader; metrics for Prometheus have labels that users gave, a bounded number.
@@ -28,7 +28,7 @@ from treadle.dashboard.history import STARVED_NAME, Condition, Conditions, Histo
 from treadle.dashboard.reading import (
     COUNTERS,
     Agreement,
-    Asked,
+    BackgroundQuestion,
     Decisions,
     Held,
     HeldNode,
@@ -39,7 +39,7 @@ from treadle.dashboard.reading import (
     Reader,
     agreements_of,
     held_of,
-    nobody_tells,
+    no_held_nodes,
     plain,
 )
 from treadle.errors import UserError, printable, starved_queue
@@ -69,7 +69,7 @@ class Board:
         self._version = 0
         self._wake: Callable[[], None] = lambda: None
         self.metrics = b""
-        self.looked_s = 0.0
+        self.polled_s = 0.0
         """When a look ended last, seconds since 1970; 0: none has."""
 
     def on_change(self, wake: Callable[[], None]) -> None:
@@ -100,7 +100,7 @@ class Board:
         with self._lock:
             self._documents |= new
             self._version = version
-            self.looked_s = at_s
+            self.polled_s = at_s
             self.metrics = metrics
         self._wake()
 
@@ -133,7 +133,7 @@ class Estimates:
         """Begin with what was kept of jobs that ran."""
         self._kept = {name: dict(of.get("expected_ms", {})) for name, of in (kept or {}).items()}
 
-    def see(self, jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
+    def update(self, jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
         """Return the entries to keep of jobs that have just passed a mark."""
         changed = {}
         for job in jobs:
@@ -152,7 +152,7 @@ class Estimates:
         """Return the entries to keep of a job that has ended, and forget it."""
         return {**plain(job), "expected_ms": self._kept.pop(job.id, {})}
 
-    def gone(self, running: Iterable[str]) -> list[str]:
+    def evict(self, running: Iterable[str]) -> list[str]:
         """Forget the jobs that are not among those that run, and return them."""
         left = sorted(set(self._kept) - set(running))
         for name in left:
@@ -299,7 +299,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 QUEUES_MAX: Final = 200
 
 
-class _Look:
+class _MetricsCollector:
     """One look, as the library asks for it."""
 
     def __init__(self, view: View) -> None:
@@ -315,7 +315,7 @@ class _Look:
 def exposition(view: View) -> bytes:
     """Return a look in Prometheus' text format."""
     registry = CollectorRegistry()
-    registry.register(_Look(view))
+    registry.register(_MetricsCollector(view))
     return generate_latest(registry)
 
 
@@ -371,13 +371,13 @@ def _treadle(view: View) -> Iterator[Metric]:
     yield from _observed(view.observed)
 
 
-def _observed(found: Mapping[str | None, Agreement]) -> Iterator[Metric]:
+def _observed(agreements: Mapping[str | None, Agreement]) -> Iterator[Metric]:
     text = "mode observe_only: containers that the CapacityScheduler placed, by whether Treadle proposed them"
     every = CounterMetricFamily("treadle_observed_placements", text, labels=["proposed"])
     queues = CounterMetricFamily(
         "treadle_queue_observed_placements", f"{text}, of a queue", labels=["queue", "proposed"]
     )
-    for queue, agreement in list(found.items())[: QUEUES_MAX + 1]:
+    for queue, agreement in list(agreements.items())[: QUEUES_MAX + 1]:
         for column, count in agreement._asdict().items():
             if queue is None:
                 every.add_metric([column], count)
@@ -428,7 +428,7 @@ class Changes:
         self.seen = dict(seen)
         self._counted_ms = -1
 
-    def see(self, at_s: float, decisions: Decisions) -> list[str]:
+    def update(self, at_s: float, decisions: Decisions) -> list[str]:
         """Return a line for each change.
 
         Args:
@@ -474,8 +474,8 @@ BEANS_EVERY_S: Final = 5.0
 PAGES_EVERY_S: Final = 15.0
 DUTY: Final = 0.1
 """The part of the time that may be spent on asking."""
-LOOK_PAUSE_MAX_S: Final = 10.0
-OF_BEANS: Final = ("overview", "decisions")
+POLL_PAUSE_MAX_S: Final = 10.0
+BEAN_DOCUMENTS: Final = ("overview", "decisions")
 """Documents that tell what beans say."""
 PAGES_S: Final = 10.0
 """No further page is read in a look once pages have taken so long."""
@@ -495,8 +495,8 @@ class Collector:
         history: History,
         board: Board,
         clock: Callable[[], float] = time.time,
-        held: Held = nobody_tells,
-        observed: Observed = nobody_tells,
+        held: Held = no_held_nodes,
+        observed: Observed = no_held_nodes,
     ) -> None:
         """Begin where an earlier process stopped.
 
@@ -512,8 +512,8 @@ class Collector:
             UserError: the history cannot be read.
         """
         self._reader, self._history, self._board, self._clock = reader, history, board, clock
-        self._held = Asked[list[HeldNode]](lambda: held_of(held()), [])
-        self._observed = Asked[dict[str | None, Agreement]](lambda: agreements_of(observed()), {})
+        self._held = BackgroundQuestion[list[HeldNode]](lambda: held_of(held()), [])
+        self._observed = BackgroundQuestion[dict[str | None, Agreement]](lambda: agreements_of(observed()), {})
         try:
             looked_s, kept = history.conditions()
             self._estimates = Estimates(history.jobs(ended=False))
@@ -535,35 +535,35 @@ class Collector:
         while not stop.is_set():
             began_s = time.monotonic()
             try:
-                self.look()
+                self.poll()
             except Exception as error:  # a look that fails must not be the last
                 _log.exception("a look at the cluster failed")
-                self._tell_failure(error)
+                self._report_failure(error)
             took_s = time.monotonic() - began_s
-            stop.wait(min(max(BEANS_EVERY_S, took_s / DUTY - took_s), LOOK_PAUSE_MAX_S))
+            stop.wait(min(max(BEANS_EVERY_S, took_s / DUTY - took_s), POLL_PAUSE_MAX_S))
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Ask once, keep the answers, and post documents."""
         at_s, troubles = self._clock(), dict[str, Trouble]()
-        values = self._look_at_beans(at_s, troubles)
+        values = self._poll_beans(at_s, troubles)
         is_active = self.view.state == "ACTIVE"
         pages_due = is_active and at_s >= self._pages_due_s
         self._keep(at_s, values, troubles | (self.view.page_troubles if is_active else {}))
         if pages_due:
             if self._board.version:  # pages may be slow: what beans say is shown before
-                self._post(OF_BEANS)
+                self._post(BEAN_DOCUMENTS)
             began_s = time.monotonic()
-            values = self._look_at_pages(at_s)
+            values = self._poll_pages(at_s)
             took_s = time.monotonic() - began_s
             self._pages_due_s = at_s + min(max(PAGES_EVERY_S, took_s / DUTY), PAGES_PAUSE_MAX_S) - BEANS_EVERY_S / 2
             self._keep(at_s, values, troubles | self.view.page_troubles)
         self._post(PARTS)
 
     def _post(self, parts: tuple[str, ...]) -> None:
-        found = documents(self.view)
-        self._board.post(self._clock(), {part: found[part] for part in parts}, exposition(self.view))
+        changed = documents(self.view)
+        self._board.post(self._clock(), {part: changed[part] for part in parts}, exposition(self.view))
 
-    def _tell_failure(self, error: Exception) -> None:
+    def _report_failure(self, error: Exception) -> None:
         """Post that a look failed; what was wrong before stays, nobody knows better."""
         at_s, view = self._clock(), self.view
         text = f"the cluster was not read, pages show old figures: {type(error).__name__}: {printable(str(error))}"
@@ -574,7 +574,7 @@ class Collector:
         except Exception:  # pages then say that nobody looks any more
             _log.exception("a look that failed cannot be reported")
 
-    def _look_at_beans(self, at_s: float, troubles: dict[str, Trouble]) -> dict[str, float]:
+    def _poll_beans(self, at_s: float, troubles: dict[str, Trouble]) -> dict[str, float]:
         view, reader = self.view, self._reader
         try:
             view.state, decisions = reader.beans()
@@ -605,7 +605,7 @@ class Collector:
             self._counted = None
             return {}
         view.decisions, view.decisions_s = decisions, at_s
-        self._lines += self._changes.see(at_s, decisions)
+        self._lines += self._changes.update(at_s, decisions)
         view.counted_since_s = self._changes.counted_since_s
         troubles |= _troubles_of(decisions)
         return self._rates(at_s, decisions)
@@ -629,8 +629,8 @@ class Collector:
         reasons = {f"Rejected{reason}" for reason, count in decisions.rejected.items() if count == 0}
         return values | {f"rate {name}": rate for name, rate in rates.items() if name not in reasons}
 
-    def _look_at_pages(self, at_s: float) -> dict[str, float]:
-        view, found, values = self.view, dict[str, Trouble](), dict[str, float]()
+    def _poll_pages(self, at_s: float) -> dict[str, float]:
+        view, troubles, values = self.view, dict[str, Trouble](), dict[str, float]()
         until_s = time.monotonic() + PAGES_S
 
         def attempt(name: str, what: str, read: Callable[[], None]) -> None:
@@ -639,7 +639,9 @@ class Collector:
                     raise UserError("the ResourceManager took too long with the pages before")
                 read()
             except UserError as error:
-                found[name] = Trouble("warn", f"{what} cannot be read, pages show old figures: {printable(str(error))}")
+                troubles[name] = Trouble(
+                    "warn", f"{what} cannot be read, pages show old figures: {printable(str(error))}"
+                )
 
         def cluster() -> None:
             view.nodes, view.queues, view.queues_left_out = self._reader.cluster()
@@ -665,7 +667,7 @@ class Collector:
         held()
         if view.decisions is not None:
             attempt("placements", "who placed the containers", placements)
-        view.page_troubles = found
+        view.page_troubles = troubles
         return values
 
     def _follow(self, jobs: list[Job]) -> None:
@@ -674,11 +676,11 @@ class Collector:
             back_ms = int(self._clock() * 1000) - ENDED_BACK_MS
             since_ms = max(back_ms, max((int(job["ended_ms"]) for job in self.view.ended), default=0))
             ended = [job for job in self._reader.ended(since_ms) if job.id not in self._ended]
-            changed: dict[str, dict[str, Any]] = self._estimates.see(jobs)
+            changed: dict[str, dict[str, Any]] = self._estimates.update(jobs)
             changed |= {job.id: self._estimates.end(job) for job in ended}
             if changed:
                 self._history.keep_jobs(changed)
-            self._history.forget_jobs(self._estimates.gone(job.id for job in jobs))
+            self._history.forget_jobs(self._estimates.evict(job.id for job in jobs))
             if changed or not self.view.ended:
                 self.view.ended = list(self._history.jobs(ended=True).values())
                 self._ended = {str(job["id"]) for job in self.view.ended}
@@ -692,8 +694,8 @@ class Collector:
             text = f"{self._history.path} cannot be written, so nothing is remembered: {self._history_trouble}"
             troubles["history"] = Trouble("warn", text)
         self._history_trouble = ""
-        view.conditions, began, over = self._conditions.see(at_s, troubles)
-        for condition in self._conditions.unsaid():
+        view.conditions, began, over = self._conditions.update(at_s, troubles)
+        for condition in self._conditions.unreported():
             _log.warning("%s, since %s", printable(condition.line()), _utc(condition.since_s))
         changed, self._lines = self._lines, []
         for line in (*over, *changed):
@@ -713,14 +715,14 @@ class Collector:
 
 def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
     """Return what Treadle's beans find wrong."""
-    found = {}
+    troubles = {}
     if decisions.why_not:
         mode = decisions.texts["Mode"].lower()
         severity = "fail" if mode == "enforce" or not mode else "warn"
-        found["scheduling"] = Trouble(severity, f"Treadle does not schedule: {decisions.why_not}")
+        troubles["scheduling"] = Trouble(severity, f"Treadle does not schedule: {decisions.why_not}")
         if mode == "observe_only" and decisions.numbers.get("LeaseHeld") == 0:
             error = decisions.texts["LastError"] or "no error is reported"
-            found["engine"] = Trouble("fail", f"no engine answers: {error}")
+            troubles["engine"] = Trouble("fail", f"no engine answers: {error}")
     for name, severity, text in (
         ("LastError", "warn", "last error"),
         ("Warnings", "warn", "the engine warns"),
@@ -729,27 +731,27 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
         text_now = decisions.texts[name]
         if name == "Warnings":
             starved, text_now = _starved(text_now)
-            found |= starved
+            troubles |= starved
         if text_now and text_now not in decisions.why_not:
-            found[name] = Trouble(severity, f"{text}: {printable(text_now)}")
+            troubles[name] = Trouble(severity, f"{text}: {printable(text_now)}")
     if decisions.numbers.get("Escapes", 0):
         text = "exceptions were caught in overrides; the ResourceManager's log has them"
-        found["escapes"] = Trouble("warn", text)
+        troubles["escapes"] = Trouble("warn", text)
     for each in decisions.engines:
         if not each["lives"]:
             by = f"; {each['served_by']} serves its applications" if each["served_by"] else ""
             state = "is dead" if each["has_answered"] else "has not answered yet"
-            found[f"engine {each['engine']}"] = Trouble("fail", f"the engine {each['engine']} {state}{by}")
-    return found
+            troubles[f"engine {each['engine']}"] = Trouble("fail", f"the engine {each['engine']} {state}{by}")
+    return troubles
 
 
 def _starved(warnings: str) -> tuple[dict[str, Trouble], str]:
     """Return each queue that is starved, and the engine's other warnings."""
     lines = warnings.split("; ")
-    found = {
+    starved = {
         f"{STARVED_NAME}{queue}": Trouble("warn", printable(line)) for line in lines if (queue := starved_queue(line))
     }
-    return found, "; ".join(line for line in lines if not starved_queue(line))
+    return starved, "; ".join(line for line in lines if not starved_queue(line))
 
 
 def _shares(nodes: Nodes, queues: list[Queue]) -> dict[str, float]:

@@ -58,37 +58,39 @@ STARVED_NAME: Final = "starved "
 class Conditions:
     """What is wrong now, with since when."""
 
-    def __init__(self, kept: Iterable[Condition] = (), looked_s: float = 0.0) -> None:
+    def __init__(self, kept: Iterable[Condition] = (), polled_s: float = 0.0) -> None:
         """Begin with what an earlier process knew.
 
         Args:
             kept: what was wrong when it looked last
-            looked_s: when that was, seconds since 1970
+            polled_s: when that was, seconds since 1970
         """
         self._now = {condition.name: condition for condition in kept}
-        self._looked_s = looked_s
-        self._sees = False
-        self._said: set[str] = set()
+        self._polled_s = polled_s
+        self._has_polled = False
+        self._reported: set[str] = set()
 
-    def see(self, at_s: float, found: Mapping[str, Trouble]) -> tuple[tuple[Condition, ...], list[str], list[str]]:
+    def update(
+        self, at_s: float, troubles: Mapping[str, Trouble]
+    ) -> tuple[tuple[Condition, ...], list[str], list[str]]:
         """Return what is wrong, with since when; a line for each that is new; and a line for each that is over.
 
         Args:
             at_s: the time, seconds since 1970
-            found: what is wrong, by a name that stays the same as long as it is the same trouble
+            troubles: what is wrong, by a name that stays the same as long as it is the same trouble
         """
         before = self._now
-        same = before if self._sees or at_s - self._looked_s <= UNSEEN_S else {}
-        self._sees = True
+        same = before if self._has_polled or at_s - self._polled_s <= UNSEEN_S else {}
+        self._has_polled = True
         now: dict[str, Condition] = {}
         began = []
-        for name, trouble in list(found.items())[:CONDITIONS_MAX]:
+        for name, trouble in list(troubles.items())[:CONDITIONS_MAX]:
             text, old = trouble.text[:TEXT_MAX], same.get(name)
             now[name] = Condition(name, trouble.severity, text, old.since_s if old else at_s)
             if old is None:
                 began.append(now[name].line())
         # an engine that is lost names no queues: they may be starved as before
-        lost = any(trouble.severity == "fail" for trouble in found.values())
+        lost = any(trouble.severity == "fail" for trouble in troubles.values())
         over = [
             f"{'unknown now' if lost and name.startswith(STARVED_NAME) else 'resolved'}: {old.line()}"
             for name, old in before.items()
@@ -97,11 +99,11 @@ class Conditions:
         self._now = now
         return tuple(now.values()), began, over
 
-    def unsaid(self) -> list[Condition]:
+    def unreported(self) -> list[Condition]:
         """Return what is wrong that this process has not been asked for yet, as when an earlier one saw it begin."""
-        found = [condition for name, condition in self._now.items() if name not in self._said]
-        self._said = set(self._now)
-        return found
+        unreported = [condition for name, condition in self._now.items() if name not in self._reported]
+        self._reported = set(self._now)
+        return unreported
 
 
 LEVELS: Final = ((10, 360), (60, 1440), (900, 2880))
@@ -183,8 +185,8 @@ class History:
         self._base.execute(f"PRAGMA max_page_count = {FILE_BYTES_MAX // _PAGE_BYTES}")
         self._base.executescript(_TABLES)
         self._base.execute(f"PRAGMA user_version = {_SCHEMA}")
-        found = self.path.stat()
-        self._inode = (found.st_dev, found.st_ino)
+        status = self.path.stat()
+        self._inode = (status.st_dev, status.st_ino)
 
     def close(self) -> None:
         """Close the file; others may use it then."""
@@ -218,10 +220,10 @@ class History:
     def _check_there(self) -> None:
         """Fail if the file is no longer what was opened: SQLite would write on into a file that nobody finds again."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError as error:
             raise sqlite3.OperationalError(f"{error.strerror}; restart the dashboard") from error
-        if (found.st_dev, found.st_ino) != self._inode:
+        if (status.st_dev, status.st_ino) != self._inode:
             raise sqlite3.OperationalError("another file is in its place; restart the dashboard")
 
     def _series(self, name: str) -> int | None:
@@ -234,9 +236,9 @@ class History:
 
     def _tidy(self, at_s: float) -> None:
         """Remove what is too old, and rows of a time to come: the clock was put back. A damaged file fails."""
-        (said,) = self._base.execute("PRAGMA quick_check(1)").fetchone()
-        if said != "ok":
-            raise sqlite3.DatabaseError(f"it is damaged ({said}); move it away and restart the dashboard")
+        (verdict,) = self._base.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(f"it is damaged ({verdict}); move it away and restart the dashboard")
         for level, (step_s, count) in enumerate(LEVELS):
             now = int(at_s // step_s)
             self._base.execute(
@@ -251,7 +253,7 @@ class History:
         level = levels[0] if levels else len(LEVELS) - 1
         step_s = LEVELS[level][0]
         first = int((at_s - span_s) // step_s)
-        found: dict[str, list[tuple[int, float]]] = {}
+        points: dict[str, list[tuple[int, float]]] = {}
         with self._lock:
             for name in names:
                 if (number := self._ids.get(name)) is not None:
@@ -260,8 +262,8 @@ class History:
                         "ORDER BY slot",
                         (number, level, first),
                     )
-                    found[name] = [(slot * step_s, value) for slot, value in rows]
-        return Points(step_s, found)
+                    points[name] = [(slot * step_s, value) for slot, value in rows]
+        return Points(step_s, points)
 
     def names(self) -> list[str]:
         """Return the names of all series."""
@@ -319,7 +321,7 @@ class History:
             seen = self._base.execute("SELECT 1 FROM points UNION ALL SELECT 1 FROM jobs LIMIT 1").fetchone()
         return seen is None
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget what was wrong and what changed."""
         with self._lock, _Transaction(self._base):
             self._base.execute("DELETE FROM conditions")
@@ -410,17 +412,17 @@ def check_cluster(history: History, rm: str, ca: Path | None = None, is_same: bo
     """
     try:
         kept = history.addresses()
-        found = {address_of(rm), *_of_pair(rm, ca)}
-        is_other = bool(kept) and kept.isdisjoint(found) and not is_same
+        addresses_now = {address_of(rm), *_of_pair(rm, ca)}
+        is_other = bool(kept) and kept.isdisjoint(addresses_now) and not is_same
         if is_other and history.is_empty():  # nobody answered under that address: it may have been a mistake
-            history.begin_anew()
+            history.reset()
             kept = set()
         elif is_other:
             raise UserError(
                 f"{history.path} is the history of the cluster of {', '.join(sorted(kept))}; name another --state for "
                 f"that of {address_of(rm)}, or --same-cluster if it is the same one under a new address"
             )
-        history.keep_addresses(found if is_same else kept | found)
+        history.keep_addresses(addresses_now if is_same else kept | addresses_now)
     except sqlite3.Error as error:
         raise UserError(f"{history.path}: {error}; move the file away, then a new history begins") from error
 

@@ -154,10 +154,10 @@ def queues_of(content: Any, memory_mb: int, vcores: int) -> tuple[list[Queue], i
     """
     try:
         root = content["scheduler"]["schedulerInfo"]
-        found = _with_parents([_queue(each, depth, memory_mb, vcores) for each, depth in _walk(root, "", 0)])
+        queues = _with_parents([_queue(each, depth, memory_mb, vcores) for each, depth in _walk(root, "", 0)])
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("the page of the scheduler has another form than the CapacityScheduler's") from error
-    return found[:QUEUES_MAX], max(len(found) - QUEUES_MAX, 0)
+    return queues[:QUEUES_MAX], max(len(queues) - QUEUES_MAX, 0)
 
 
 def _walk(queue: Any, above: str, depth: int) -> Iterator[tuple[dict[str, Any], int]]:
@@ -256,9 +256,9 @@ def held_of(content: Any) -> list[HeldNode]:
 
 def agreements_of(content: Any) -> dict[str | None, Agreement]:
     """Return what a sidecar says of `observe_only`, by queue, at most `QUEUES_MAX`; of all under None."""
-    found = content if isinstance(content, dict) else {}
-    queues = found.get("by_queue")
-    rows = [(None, found.get("total")), *(list(queues.items())[:QUEUES_MAX] if isinstance(queues, dict) else [])]
+    document = content if isinstance(content, dict) else {}
+    queues = document.get("by_queue")
+    rows = [(None, document.get("total")), *(list(queues.items())[:QUEUES_MAX] if isinstance(queues, dict) else [])]
     return {
         None if name is None else text(name): Agreement(
             *(max(whole(row.get(column)), 0) for column in Agreement._fields)
@@ -279,7 +279,7 @@ Observed = Callable[[], dict[str, Any]]
 """Returns what `observe_only` found (docs/running-it.md); raises `UserError` if the sidecar cannot be asked."""
 
 
-def nobody_tells() -> Any:
+def no_held_nodes() -> Any:
     """Report nothing of engines.
 
     Raises:
@@ -288,7 +288,7 @@ def nobody_tells() -> Any:
     raise UserError("no engine can be asked")
 
 
-class Asked(Generic[_T]):
+class BackgroundQuestion(Generic[_T]):
     """Asks engines on a thread of its own, one question at a time."""
 
     def __init__(self, question: Callable[[], _T], nothing: _T) -> None:
@@ -299,28 +299,28 @@ class Asked(Generic[_T]):
             nothing: what is returned then
         """
         self._question, self._nothing = question, nothing
-        self._asking: Thread | None = None
-        self._found = nothing, ""
+        self._thread: Thread | None = None
+        self._latest = nothing, ""
 
     def ask(self, wait_s: float | None = None) -> tuple[_T, str]:
         """Return the answer, and why there is none; empty if there is."""
-        if self._asking is None:
-            self._asking = Thread(target=self._ask, name="ask", daemon=True)
-            self._asking.start()
-        self._asking.join(WAIT_S if wait_s is None else wait_s)
-        if self._asking.is_alive():
+        if self._thread is None:
+            self._thread = Thread(target=self._ask, name="ask", daemon=True)
+            self._thread.start()
+        self._thread.join(WAIT_S if wait_s is None else wait_s)
+        if self._thread.is_alive():
             return self._nothing, NOT_YET
-        self._asking = None
-        return self._found
+        self._thread = None
+        return self._latest
 
     def _ask(self) -> None:
         try:
-            self._found = self._question(), ""
+            self._latest = self._question(), ""
         except UserError as error:  # elsewhere than on the ResourceManager's host that is no trouble
-            self._found = self._nothing, printable(str(error))
+            self._latest = self._nothing, printable(str(error))
         except Exception as error:  # pages say so; whoever looks goes on
             _log.exception("engines cannot be asked")
-            self._found = self._nothing, printable(f"{type(error).__name__}: {error}")
+            self._latest = self._nothing, printable(f"{type(error).__name__}: {error}")
 
 
 def jobs_of(content: Any) -> tuple[list[Job], int]:
@@ -368,10 +368,10 @@ def number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     try:
-        found = float(value)
+        converted = float(value)
     except OverflowError:
         return 0.0
-    return found if math.isfinite(found) else 0.0
+    return converted if math.isfinite(converted) else 0.0
 
 
 def whole(value: Any) -> int:
@@ -449,8 +449,8 @@ class Reader:
         active = text(state_of(self.rm, self.ca))
         if not active:
             raise UserError(f"{address_of(self.rm)}/jmx has no bean RMInfo, so it is no ResourceManager's; check --rm")
-        found = read_treadle(self.rm, "Status", self.ca)
-        return active, None if found is None else _decisions(found)
+        status = read_treadle(self.rm, "Status", self.ca)
+        return active, None if status is None else _decisions(status)
 
     def placements(self) -> dict[str, tuple[int, int]]:
         """Return for the latest applications the containers that Treadle placed, and that anyone else did."""
@@ -576,5 +576,7 @@ def _asks(content: Any) -> list[dict[str, Any]]:
 def _others(amount: Mapping[str, Any]) -> str:
     """Return the amounts of resources other than memory and cores, such as GPUs."""
     listed = (amount.get("resourceInformations") or {}).get("resourceInformation") or []
-    found = [(text(each.get("name")), whole(each.get("value"))) for each in listed[:REASONS_MAX]]
-    return text(", ".join(f"{value} {name}" for name, value in found if value and name not in ("memory-mb", "vcores")))
+    amounts = [(text(each.get("name")), whole(each.get("value"))) for each in listed[:REASONS_MAX]]
+    return text(
+        ", ".join(f"{value} {name}" for name, value in amounts if value and name not in ("memory-mb", "vcores"))
+    )

@@ -161,7 +161,7 @@ def _read(path: Path) -> str:
     return token
 
 
-class Doorkeeper:
+class Authenticator:
     """Knows the token, and the cookies that were made of it. A new token makes all old cookies worthless."""
 
     def __init__(self, token: str) -> None:
@@ -312,8 +312,8 @@ _COOKIE_BYTES_MAX: Final = 4096
 class Guard:
     """Lets requests pass to an application, or answers them itself."""
 
-    def __init__(self, app: ASGIApp, addresses: Addresses, doorkeeper: Doorkeeper) -> None:
-        self._app, self._addresses, self._doorkeeper = app, addresses, doorkeeper
+    def __init__(self, app: ASGIApp, addresses: Addresses, doorkeeper: Authenticator) -> None:
+        self._app, self._addresses, self._authenticator = app, addresses, doorkeeper
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI has it."""
@@ -359,16 +359,16 @@ class Guard:
 
     def _known(self, headers: Headers) -> bool:
         kind, _, token = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and self._doorkeeper.accepts(token.strip()):
+        if kind.lower() == "bearer" and self._authenticator.accepts(token.strip()):
             return True
         text = headers.get("cookie", "")
         if len(text) > _COOKIE_BYTES_MAX:
             return False
         try:
-            found = SimpleCookie(text).get(COOKIE)
+            cookie = SimpleCookie(text).get(COOKIE)
         except CookieError:
             return False
-        return found is not None and self._doorkeeper.knows(found.value, time.time())
+        return cookie is not None and self._authenticator.knows(cookie.value, time.time())
 
 
 CLIENTS_MAX: Final = 32
@@ -417,7 +417,7 @@ class Stream:
         until_s = time.monotonic() + LIFE_S
         while time.monotonic() < until_s and not gone.done():
             changed = asyncio.ensure_future(self._changed.wait())
-            line = json.dumps({"version": self._board.version, "looked_s": self._board.looked_s, "now_s": time.time()})
+            line = json.dumps({"version": self._board.version, "looked_s": self._board.polled_s, "now_s": time.time()})
             body = f"event: look\ndata: {line}\n\n".encode()
             try:
                 await asyncio.wait_for(send({"type": "http.response.body", "body": body, "more_body": True}), SEND_S)
@@ -451,7 +451,7 @@ class BusyError(Exception):
     """Others ask already."""
 
 
-class Questions:
+class ExplainRequests:
     """Asks in the name of those who look at a page. Thread-safe."""
 
     def __init__(self, reader: Reader, explain: Explain) -> None:
@@ -492,17 +492,21 @@ class Questions:
     def _answer(self, application: str) -> dict[str, Any]:
         answer: dict[str, Any] = {"application": application, "asked_s": time.time()}
         try:
-            found = self._reader.application(application)
-            answer |= {"asks": found.asks, "diagnostics": found.diagnostics}
-            if found.ended:
-                return {**answer, "ended": found.ended}
+            application_page = self._reader.application(application)
+            answer |= {"asks": application_page.asks, "diagnostics": application_page.diagnostics}
+            if application_page.ended:
+                return {**answer, "ended": application_page.ended}
         except UserError as error:
             answer["asks_error"] = str(error)
         try:
-            said = self._explain(application)
+            explanation = self._explain(application)
         except UserError as error:
             return {**answer, "explain_error": str(error)}
-        return {**answer, "explain_error": str(said["error"])} if "error" in said else {**answer, "explained": said}
+        return (
+            {**answer, "explain_error": str(explanation["error"])}
+            if "error" in explanation
+            else {**answer, "explained": explanation}
+        )
 
 
 STATIC: Final = Path(__file__).with_name("static")
@@ -527,9 +531,9 @@ class Parts:
     collector: Collector
     board: Board
     history: History
-    questions: Questions
+    questions: ExplainRequests
     addresses: Addresses
-    doorkeeper: Doorkeeper
+    authenticator: Authenticator
 
 
 def application(parts: Parts) -> ASGIApp:
@@ -567,7 +571,7 @@ def application(parts: Parts) -> ASGIApp:
         Route("/api/{part}", pages.document),
         Route("/metrics", pages.metrics),
     ]
-    return Guard(Starlette(routes=routes, lifespan=life), parts.addresses, parts.doorkeeper)
+    return Guard(Starlette(routes=routes, lifespan=life), parts.addresses, parts.authenticator)
 
 
 class _Endpoint:
@@ -609,13 +613,13 @@ class _Pages:
             token = parse_qs(content.decode("ascii"), max_num_fields=4).get("token", [""])[0].strip()
         except (ValueError, ClientDisconnect):
             return PlainTextResponse("not the form of this page", 400)
-        if not self._parts.doorkeeper.accepts(token):
+        if not self._parts.authenticator.accepts(token):
             self._strangers_log.warning("a log-in with a wrong token")
             line = '<p class="fail" role="alert">This is not the token.</p>'
             return HTMLResponse((STATIC / "login.html").read_text("utf-8").replace(REFUSED, line), 401)
         answer = RedirectResponse("/", 303)
         secure = request.headers["host"].lower() in self._parts.addresses.secure_hosts
-        cookie = self._parts.doorkeeper.cookie(time.time())
+        cookie = self._parts.authenticator.cookie(time.time())
         answer.set_cookie(COOKIE, cookie, COOKIE_LIFE_S, path="/", secure=secure, httponly=True, samesite="strict")
         return answer
 
@@ -645,20 +649,20 @@ class _Pages:
         if not 0 < span_s <= SPAN_MAX_S or len(names) > SERIES_MAX:
             return JSONResponse({"error": f"span_s is 1 to {SPAN_MAX_S}, with at most {SERIES_MAX} names"}, 400)
         try:
-            found = await run_in_threadpool(self._parts.history.points, names, span_s, time.time())
+            points = await run_in_threadpool(self._parts.history.points, names, span_s, time.time())
             known = await run_in_threadpool(self._parts.history.names)
         except sqlite3.Error as error:
             return JSONResponse({"error": f"the history cannot be read: {error}"}, 503)
-        return JSONResponse({"step_s": found.step_s, "series": found.series, "names": known})
+        return JSONResponse({"step_s": points.step_s, "series": points.series, "names": known})
 
     async def about(self, request: Request) -> Response:
         try:
-            found = await run_in_threadpool(self._parts.questions.about, request.path_params["application"])
+            answer = await run_in_threadpool(self._parts.questions.about, request.path_params["application"])
         except ValueError as error:
             return JSONResponse({"error": str(error)}, 400)
         except BusyError:
             return JSONResponse({"error": "others ask at the moment"}, 503, {"Retry-After": "5"})
-        return JSONResponse(found)
+        return JSONResponse(answer)
 
     async def metrics(self, _: Request) -> Response:
         if not self._parts.board.version:

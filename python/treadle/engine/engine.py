@@ -12,9 +12,9 @@ import numpy as np
 from treadle.compiled.array_types import U8
 from treadle.config.settings import Choice, Settings, default_settings, lost_queues, with_parts
 from treadle.constraints import GANG
-from treadle.engine.invented_cluster import small_cluster, small_events
 from treadle.engine.several import Attempts, Divided, Guarantees
-from treadle.engine.unserved import Starved, too_large
+from treadle.engine.testing import small_cluster, small_events
+from treadle.engine.unserved import StarvationMonitor, too_large
 from treadle.events import (
     Event,
     Fate,
@@ -49,7 +49,7 @@ HELD_EVERY_MS: Final = 1_000
 SWITCHES_MAX: Final = 64
 """The latest changes to another policy that are kept."""
 
-BESIDE_FRAMES: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
+OFFLINE_EVENTS: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
 """Called when a frame is complete."""
 
 WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
@@ -83,10 +83,10 @@ class Engine:
             tries_again: one of several engines sees to transactions and to what comes after a conflict; else its
                 caller does
         """
-        self._tries_again = tries_again
+        self._backs_off = tries_again
         self._attempts: Attempts | None = None
         self._guarantees = Guarantees()
-        self._starved = Starved()
+        self._starvation = StarvationMonitor()
         self._settings = settings
         self._running = settings
         self._good = good
@@ -108,13 +108,13 @@ class Engine:
         """Who asks for what no node can serve; None from each change of the model until somebody wants to know."""
         self._held: tuple[Cluster, int, Held] | None = None
         """What was held back when it was looked for last: in which model, and when."""
-        self._told: Sequence[tuple[int, str]] | None = None
+        self._diagnostics: Sequence[tuple[int, str]] | None = None
         """What applications should know; None as long as ``_unmet`` is."""
         self._follow_roster()
 
     def _follow_roster(self) -> None:
         """See to attempts if this is one of several engines."""
-        own = self._settings.engine if self._tries_again else None
+        own = self._settings.engine if self._backs_off else None
         if own is None:
             self._attempts = None
         elif self._attempts is None:
@@ -135,7 +135,7 @@ class Engine:
         Raises:
             ModelError: the events contradict the contract; a new snapshot is the remedy.
         """
-        self._unmet = self._told = None
+        self._unmet = self._diagnostics = None
         for event in events:
             self._apply(event)
         if self._cluster is not None:
@@ -162,7 +162,7 @@ class Engine:
             case _:
                 if self._cluster is None:
                     raise ModelError(f"{type(event).__name__} before a snapshot's resource types")
-                if self._before is not None and isinstance(event, BESIDE_FRAMES):
+                if self._before is not None and isinstance(event, OFFLINE_EVENTS):
                     self._carry(self._cluster)
                 self._take(event, self._cluster)
 
@@ -187,7 +187,7 @@ class Engine:
         (epoch, before), self._before = self._before, None
         carried = carry(before, cluster)
         if epoch == self._epoch:
-            cluster.ended = before.apps.at[carried.gone]
+            cluster.ended = before.apps.at[carried.ended]
         if self._attempts is not None:
             self._attempts.carry(carried.apps)
         self._policy.follow(before, cluster, carried)
@@ -205,7 +205,7 @@ class Engine:
         cluster = self._cluster
         self._decides += 1
         self.commits = assume
-        self._unmet = self._told = None
+        self._unmet = self._diagnostics = None
         self._sequence, stop_at, self._stop_at = sequence, self._stop_at, 0
         if cluster is None:
             return Proposals.none()
@@ -219,13 +219,13 @@ class Engine:
         due = self._attempts is not None and self._attempts.begin(
             cluster, view, now_ms, self._settings.limits.proposals_max
         )
-        self._starved.look(cluster, view, self._policy.latest_on(cluster), now_ms, commits=assume)
+        self._starvation.check(cluster, view, self._policy.latest_on(cluster), now_ms, commits=assume)
         in_backoff = cluster.rejections.last_backoff >= cluster.decide
         if not (cluster.changed or read or expired or released or in_backoff or due or self._policy.waits(now_ms)):
             cluster.decide += 1
             return Proposals.none()
         if self._settings.engine is not None:
-            self._guarantees.leave(cluster, view, now_ms)
+            self._guarantees.update_reserves(cluster, view, now_ms)
         limit = min(limit, self._settings.limits.proposals_max)
         made = self._policy.decide(cluster, view, now_ms, limit, stop_at, commits=assume)
         count = made.left
@@ -344,15 +344,15 @@ class Engine:
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
-        found, cluster = self._settings.warnings, self._cluster
+        warnings, cluster = self._settings.warnings, self._cluster
         if cluster is None:
-            return found
+            return warnings
         constrained = _of_constraints(cluster, self._unmet_now(cluster))
-        return (*found, *cluster.queues.warnings, *self._lost(cluster), *self._policy.warnings(), *constrained)
+        return (*warnings, *cluster.queues.warnings, *self._lost(cluster), *self._policy.warnings(), *constrained)
 
     def starved(self) -> Sequence[str]:
         """Return which queues have stayed below what they are entitled to, and why."""
-        return self._starved.conditions()
+        return self._starvation.conditions()
 
     def _lost(self, cluster: Cluster) -> tuple[str, ...]:
         """Return what selectors of the roster name that is no queue: nobody is served by that."""
@@ -368,17 +368,17 @@ class Engine:
         cluster = self._cluster
         if cluster is None:
             return ()
-        if self._told is None:
+        if self._diagnostics is None:
             large = too_large(cluster, cluster.view(), self._policy.latest_on(cluster), UNMET_NAMED_MAX)
-            texts = large | dict(self._unmet_now(cluster).told)
+            texts = large | dict(self._unmet_now(cluster).texts)
             # last where there are too many: those are served
             misread = [each for each in sorted(cluster.classes.misread.items()) if each[0] not in texts]
-            self._told = tuple(sorted([*sorted(texts.items()), *misread][:UNMET_NAMED_MAX]))
-        return self._told
+            self._diagnostics = tuple(sorted([*sorted(texts.items()), *misread][:UNMET_NAMED_MAX]))
+        return self._diagnostics
 
     def unmet(self) -> dict[int, str]:
         """Return why no usable node meets what applications require of nodes, by their index; a bounded number."""
-        return {} if self._cluster is None else dict(self._unmet_now(self._cluster).told)
+        return {} if self._cluster is None else dict(self._unmet_now(self._cluster).texts)
 
     def _unmet_now(self, cluster: Cluster) -> Unmet:
         if self._unmet is None:
@@ -397,7 +397,7 @@ class Engine:
     def waits_for(self) -> str:
         """Return for what asks that could be served are held back on purpose; empty if none is."""
         waits = "" if self._cluster is None else self._policy.waits_for()
-        left = "what is guaranteed to queues of other engines" if self._guarantees.leaves else ""
+        left = "what is guaranteed to queues of other engines" if self._guarantees.reserves_any else ""
         return ", ".join(filter(None, (waits, left)))
 
     def gate_waits_for(self) -> str:
@@ -431,18 +431,18 @@ def _forget_values(failure: PartFailure) -> None:
 
 def _of_constraints(cluster: Cluster, unmet: Unmet) -> list[str]:
     """Return what the administrator should know about asks that only some nodes can serve."""
-    classes, texts, found = cluster.classes, cluster.names.texts, []
-    waiting = [(application, why) for application, why in unmet.told if cluster.apps.at["pending"][application] > 0]
+    classes, texts, lines = cluster.classes, cluster.names.texts, []
+    waiting = [(application, why) for application, why in unmet.texts if cluster.apps.at["pending"][application] > 0]
     if waiting:
         application, why = waiting[0]
-        others = len(waiting) - 1 + unmet.applications - len(unmet.told)
+        others = len(waiting) - 1 + unmet.applications - len(unmet.texts)
         more = f" (and {others} more applications)" if others else ""
         row = cluster.apps.at[application]
         name = f"{application_id(int(row['cluster_timestamp']), int(row['id']))} ({texts[row['name']]!r})"
-        found.append(f"{name} waits: {why}{more}")
+        lines.append(f"{name} waits: {why}{more}")
     if classes.left_out:
-        found.append(
+        lines.append(
             f"there are more than {CLASSES_MAX} different constraints: asks of {len(classes.left_out)} applications "
             "are left to the ResourceManager, or wait if tags say what they require"
         )
-    return found
+    return lines

@@ -13,7 +13,7 @@ from treadle.constraints import gang_of
 from treadle.events import CONFLICTS, ApplicationState, Fate
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import Batch
-from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, PENDING, USED, View
+from treadle.model.tables import ASSUMED, GUARANTEED, PENDING, SIBLING_RESERVE, USED, View
 
 _WAITS: Final = frozenset({Fate.TRANSACTION, Fate.CLAIM})
 NAMED_MAX: Final = 16
@@ -30,17 +30,17 @@ class Divided:
 
 
 @dataclass(slots=True)
-class _Trying:
+class _Retry:
     """An application that is left alone, or was."""
 
-    until_ms: int = 0
+    retry_at_ms: int = 0
     waits: bool = False
     conflicts: int = 0
     """In a row, with nothing placed between them."""
 
 
 @dataclass(slots=True)
-class _Told:
+class _Outcome:
     """The outcome of the proposals for an application since the last decide."""
 
     placed: int = 0
@@ -54,8 +54,8 @@ class Attempts:
     def __init__(self, engine: RosterEngine) -> None:
         """Begin with applications that were never tried."""
         self._engine = engine
-        self._trying: dict[int, _Trying] = {}
-        self._told: dict[int, _Told] = {}
+        self._retries: dict[int, _Retry] = {}
+        self._outcomes: dict[int, _Outcome] = {}
         self._given_up: dict[int, str] = {}
         self._too_large: dict[int, int] = {}
         self._most = GANG_MAX
@@ -72,7 +72,7 @@ class Attempts:
         left = fates.copy()
         for at in np.flatnonzero(mine >= 0).tolist():
             fate = int(fates[at])
-            outcome = self._told.setdefault(int(batch["application"][mine[at]]), _Told())
+            outcome = self._outcomes.setdefault(int(batch["application"][mine[at]]), _Outcome())
             if fate == Fate.COMMITTED:
                 outcome.placed += 1
             elif fate in CONFLICTS:
@@ -88,50 +88,50 @@ class Attempts:
         ``most``: no answer holds more proposals.
         """
         self._most = min(most, GANG_MAX)
-        for app, outcome in self._told.items():
-            self._heard(app, outcome, now_ms)
-        self._told = {}
+        for app, outcome in self._outcomes.items():
+            self._apply_outcome(app, outcome, now_ms)
+        self._outcomes = {}
         due = False
-        for app, trying in list(self._trying.items()):
+        for app, trying in list(self._retries.items()):
             if view.apps["state"][app] != ApplicationState.ACTIVE:
-                del self._trying[app]
+                del self._retries[app]
                 self._given_up.pop(app, None)
-            elif trying.waits and now_ms >= trying.until_ms:
+            elif trying.waits and now_ms >= trying.retry_at_ms:
                 trying.waits = False
                 self._given_up.pop(app, None)
                 self.retries += 1
                 due = True
-        self._too_large = self._seek_too_large(cluster, view)
-        kept = [app for app, trying in self._trying.items() if trying.waits] + list(self._too_large)
+        self._too_large = self._find_too_large(cluster, view)
+        kept = [app for app, trying in self._retries.items() if trying.waits] + list(self._too_large)
         until = view.apps["backoff_until"]
         until[kept] = np.maximum(until[kept], cluster.decide + 1)
         return due
 
-    def _heard(self, app: int, outcome: _Told, now_ms: int) -> None:
+    def _apply_outcome(self, app: int, outcome: _Outcome, now_ms: int) -> None:
         """Let an application back off if it conflicted; else forget its conflicts."""
         retry = self._engine.entry.retry
         if outcome.conflict:
-            trying = self._trying.setdefault(app, _Trying())
-            trying.conflicts = (0 if outcome.placed else trying.conflicts) + 1
-            wait_ms = retry.wait_ms(trying.conflicts)
-            if trying.conflicts >= retry.attempts_max:
+            state = self._retries.setdefault(app, _Retry())
+            state.conflicts = (0 if outcome.placed else state.conflicts) + 1
+            wait_ms = retry.wait_ms(state.conflicts)
+            if state.conflicts >= retry.attempts_max:
                 self._given_up[app] = (
-                    f"engine {self._engine.name} has given this application up after {trying.conflicts} conflicts"
+                    f"engine {self._engine.name} has given this application up after {state.conflicts} conflicts"
                 )
-                trying.conflicts, wait_ms = 0, retry.backoff_max_ms
-            trying.waits, trying.until_ms = True, now_ms + wait_ms
+                state.conflicts, wait_ms = 0, retry.backoff_max_ms
+            state.waits, state.retry_at_ms = True, now_ms + wait_ms
         elif outcome.refused and not outcome.placed:
-            self._leave(app, now_ms)
+            self._back_off(app, now_ms)
         elif outcome.placed:
-            self._trying.pop(app, None)
+            self._retries.pop(app, None)
 
-    def _leave(self, app: int, now_ms: int) -> None:
+    def _back_off(self, app: int, now_ms: int) -> None:
         """Leave an application alone that nobody stood in the way of."""
-        trying = self._trying.setdefault(app, _Trying())
+        trying = self._retries.setdefault(app, _Retry())
         trying.waits, trying.conflicts = True, 0
-        trying.until_ms = now_ms + self._engine.entry.retry.backoff_ms
+        trying.retry_at_ms = now_ms + self._engine.entry.retry.backoff_ms
 
-    def _seek_too_large(self, cluster: Cluster, view: View) -> dict[int, int]:
+    def _find_too_large(self, cluster: Cluster, view: View) -> dict[int, int]:
         """Return who must have more at once than can be committed at once, and how many."""
         apps = view.apps
         asks = (apps["state"] == ApplicationState.ACTIVE) & (apps["awaiting_am"] == 0) & (apps["pending"] > 0)
@@ -149,8 +149,8 @@ class Attempts:
         """Return how many containers an application's transaction must have to be whole; 0 if it need not be."""
         if view.apps["awaiting_am"][app]:
             return 0
-        wanted = gang_of(cluster.tags(app))
-        missing = wanted - self._held(view, app) if wanted else 0
+        gang_size = gang_of(cluster.tags(app))
+        missing = gang_size - self._held(view, app) if gang_size else 0
         return max(int(view.apps["pending"][app]) if self._is_gang else 0, missing)
 
     @staticmethod
@@ -171,9 +171,9 @@ class Attempts:
         count = len(apps)
         if not count or not (self._is_gang or cluster.tagged()):
             return Divided(count, None)
-        found, sizes = np.unique(apps, return_counts=True)
-        needs = {app: self._needed(cluster, view, app) for app in found.tolist()}
-        size = dict(zip(found.tolist(), sizes.tolist(), strict=True))
+        applications, sizes = np.unique(apps, return_counts=True)
+        needs = {app: self._needed(cluster, view, app) for app in applications.tolist()}
+        size = dict(zip(applications.tolist(), sizes.tolist(), strict=True))
         sent: list[int] = []
         kept: list[int] = []
         numbers: list[int] = []
@@ -188,7 +188,7 @@ class Attempts:
                 if size[app] < needs[app]:
                     kept += rows
                     if not full:
-                        self._leave(app, now_ms)
+                        self._back_off(app, now_ms)
                     continue
                 sent += rows[:GANG_MAX]
                 kept += rows[GANG_MAX:]
@@ -202,8 +202,8 @@ class Attempts:
 
     def carry(self, apps: I32) -> None:
         """Go on after a snapshot; ``apps`` has the new index of each old application, -1 for none."""
-        self._trying = {int(apps[app]): trying for app, trying in self._trying.items() if self._stays(apps, app)}
-        self._told = {int(apps[app]): outcome for app, outcome in self._told.items() if self._stays(apps, app)}
+        self._retries = {int(apps[app]): trying for app, trying in self._retries.items() if self._stays(apps, app)}
+        self._outcomes = {int(apps[app]): outcome for app, outcome in self._outcomes.items() if self._stays(apps, app)}
         self._given_up = {int(apps[app]): text for app, text in self._given_up.items() if self._stays(apps, app)}
         self._too_large = {}
 
@@ -242,10 +242,10 @@ class Guarantees:
         self._cluster: Cluster | None = None
         self._since: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
         """Of each queue and partition that is owed something what it uses, and since when."""
-        self.leaves = False
+        self.reserves_any = False
         """Whether anything is left."""
 
-    def leave(self, cluster: Cluster, view: View, now_ms: int) -> None:
+    def update_reserves(self, cluster: Cluster, view: View, now_ms: int) -> None:
         """Work out what must be left in the next decide, for the kernels to go by."""
         if self._cluster is not cluster:
             self._cluster, self._since = cluster, {}
@@ -253,20 +253,20 @@ class Guarantees:
         lacks = np.maximum(amounts[:, :, GUARANTEED] - amounts[:, :, USED] - amounts[:, :, ASSUMED], 0)
         owed = np.minimum(np.maximum(amounts[:, :, PENDING] - self._own_asks(view), 0), lacks)
         owed[(view.queues["exists"][: len(owed)] == 0) | (view.queues["parent"][: len(owed)] < 0)] = 0
-        self._let_lapse(owed, amounts[:, :, USED], now_ms)
-        self.leaves = bool(owed.any())
-        amounts[:, :, BESIDE] = 0
-        if self.leaves:
+        self._expire(owed, amounts[:, :, USED], now_ms)
+        self.reserves_any = bool(owed.any())
+        amounts[:, :, SIBLING_RESERVE] = 0
+        if self.reserves_any:
             has_parent = np.flatnonzero((view.queues["exists"] == 1) & (view.queues["parent"] >= 0))
             parent = view.queues["parent"][has_parent]
             below = np.zeros_like(owed)
             np.add.at(below, parent, owed[has_parent])
-            amounts[has_parent, :, BESIDE] = below[parent] - owed[has_parent]
+            amounts[has_parent, :, SIBLING_RESERVE] = below[parent] - owed[has_parent]
 
     def stop(self, cluster: Cluster) -> None:
         """Leave nothing from now on: there is one engine."""
-        cluster.limits.amounts[:, :, BESIDE] = 0
-        self.leaves = False
+        cluster.limits.amounts[:, :, SIBLING_RESERVE] = 0
+        self.reserves_any = False
 
     @staticmethod
     def _own_asks(view: View) -> I64:
@@ -280,15 +280,15 @@ class Guarantees:
         )
         row, app = row[mine], app[mine]
         queue = view.apps["queue"][app]
-        asked = view.rows["count"][row][:, None] * view.capability[row]
+        amounts_asked = view.rows["count"][row][:, None] * view.capability[row]
         while len(row):
             there = queue >= 0
-            row, queue, asked = row[there], queue[there], asked[there]
-            np.add.at(own, (queue, view.rows["partition"][row]), asked)
+            row, queue, amounts_asked = row[there], queue[there], amounts_asked[there]
+            np.add.at(own, (queue, view.rows["partition"][row]), amounts_asked)
             queue = view.queues["parent"][queue]
         return own
 
-    def _let_lapse(self, owed: I64, used: I64, now_ms: int) -> None:
+    def _expire(self, owed: I64, used: I64, now_ms: int) -> None:
         """Owe nothing to a queue that has got nothing for long."""
         before, self._since = self._since, {}
         for queue, partition in np.argwhere(owed.any(axis=2)).tolist():

@@ -20,10 +20,10 @@ from treadle.policy.state import Scratch
 
 LASTS_MS: Final = 120_000
 """So long a queue is below before that is a condition."""
-LOOKS_MS: Final = 10_000
+CHECK_EVERY_MS: Final = 10_000
 PART: Final = 0.8
 """Below this part of what it is entitled to a queue is short."""
-LOOKED_AT_MAX: Final = 64
+CHECKED_MAX: Final = 64
 NAMED_MAX: Final = 4
 """Queues that are named at a time."""
 
@@ -47,20 +47,20 @@ class _Asks(NamedTuple):
     """Whether a node has room for one now."""
 
 
-class Starved:
+class StarvationMonitor:
     """Since when which queues are short, by path and label; whatever snapshots come."""
 
     def __init__(self) -> None:
         """Know none."""
         self._since_ms: dict[tuple[str, str], int] = {}
         self._texts: dict[tuple[str, str], str] = {}
-        self._looked_ms = -LOOKS_MS
+        self._checked_ms = -CHECK_EVERY_MS
 
     def conditions(self) -> Sequence[str]:
         """Return a line for each queue that is starved; it stays the same as long as the queue is."""
         return list(self._texts.values())[:NAMED_MAX]
 
-    def look(self, cluster: Cluster, view: View, scratch: Scratch | None, now_ms: int, *, commits: bool) -> None:
+    def check(self, cluster: Cluster, view: View, scratch: Scratch | None, now_ms: int, *, commits: bool) -> None:
         """Look for queues that are short, now and then.
 
         Args:
@@ -70,18 +70,18 @@ class Starved:
             now_ms: the RM's time
             commits: whether the policy places; without, the stock scheduler does
         """
-        if 0 <= now_ms - self._looked_ms < LOOKS_MS:
+        if 0 <= now_ms - self._checked_ms < CHECK_EVERY_MS:
             return
-        self._looked_ms = now_ms
+        self._checked_ms = now_ms
         since, texts = {}, {}
-        for key, text in _Look(cluster, view, scratch, commits=commits).short():
+        for key, text in _StarvationCheck(cluster, view, scratch, commits=commits).short():
             since[key] = min(self._since_ms.get(key, now_ms), now_ms)
             if now_ms - since[key] >= LASTS_MS:
                 texts[key] = self._texts.get(key, text)
         self._since_ms, self._texts = since, texts
 
 
-class _Look:
+class _StarvationCheck:
     """One look at a model."""
 
     def __init__(self, cluster: Cluster, view: View, scratch: Scratch | None, *, commits: bool) -> None:
@@ -100,9 +100,9 @@ class _Look:
             self._rates.append(np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0))
 
     def short(self) -> Iterator[tuple[tuple[str, str], str]]:
-        """Yield each queue that is short, with its label, and what to say of it; at most `LOOKED_AT_MAX` queues."""
+        """Yield each queue that is short, with its label, and what to say of it; at most `CHECKED_MAX` queues."""
         view, texts = self._view, self._names.texts
-        for leaf, partition, rows in itertools.islice(self._low(), LOOKED_AT_MAX):
+        for leaf, partition, rows in itertools.islice(self._low(), CHECKED_MAX):
             asks = self._asks(leaf, partition, rows)
             if asks is None or not asks.needs.any():
                 continue
@@ -249,10 +249,10 @@ def too_large(cluster: Cluster, view: View, scratch: Scratch | None, most: int) 
         scratch: what the latest decide on this model has kept, if there was one
         most: the maximum number of applications
     """
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     here = view.nodes["state"] != NodeState.GONE
     if scratch is None or not here.any():
-        return found
+        return texts
     size = min(len(view.rows), len(scratch.rows))
     over = scratch.rows["why"][:size] == Reason.TOO_LARGE
     empty = np.isin(np.arange(len(cluster.names.partitions)), view.nodes["partition"][here], invert=True)
@@ -263,9 +263,9 @@ def too_large(cluster: Cluster, view: View, scratch: Scratch | None, most: int) 
         at = view.rows[row]
         application = int(at["application"])
         asks = at["met"] and at["count"] > 0 and view.apps["state"][application] == ApplicationState.ACTIVE
-        if asks and application not in found and len(found) < most:
-            found[application] = _why(cluster, view, row)
-    return found
+        if asks and application not in texts and len(texts) < most:
+            texts[application] = _why(cluster, view, row)
+    return texts
 
 
 def _why(cluster: Cluster, view: View, row: int) -> str:

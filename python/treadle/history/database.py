@@ -280,8 +280,8 @@ def _make_private(file: Path) -> None:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     descriptor = os.open(file, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
-        found = os.fstat(descriptor)
-        if found.st_mode & 0o077 and (not found.st_size or os.pread(descriptor, len(_HEAD), 0) == _HEAD):
+        status = os.fstat(descriptor)
+        if status.st_mode & 0o077 and (not status.st_size or os.pread(descriptor, len(_HEAD), 0) == _HEAD):
             os.fchmod(descriptor, 0o600)  # its journal gets the mode of the file
     finally:
         os.close(descriptor)
@@ -440,14 +440,14 @@ def _of_the_largest(connection: Connection, excess: int) -> list[int]:
         profiles.setdefault(digest, deque()).append((number, size))
     left = [(-sum(size for _, size in theirs), digest) for digest, theirs in profiles.items()]
     heapify(left)
-    found: list[int] = []
+    numbers: list[int] = []
     while excess > 0 and left and profiles[left[0][1]]:
         negative, digest = left[0]
         number, size = profiles[digest].popleft()
-        found.append(number)
+        numbers.append(number)
         excess -= size
         heapreplace(left, (negative + size, digest))
-    return found
+    return numbers
 
 
 def _remove(connection: Connection, numbers: Sequence[int]) -> None:

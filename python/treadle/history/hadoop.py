@@ -319,8 +319,8 @@ class JobHistory:
             if tasks:
                 durations = DurationSketch(self.took_ms[attempt] for attempt in tasks.values())
                 demand = demand_of(configuration, stage)
-                found = StageRun(stage, len(tasks), durations, demand, parents, self.inputs.get(stage))
-                stages.append(replace(found, alone=self._alone(tasks.values())) if parents else found)
+                stage_run = StageRun(stage, len(tasks), durations, demand, parents, self.inputs.get(stage))
+                stages.append(replace(stage_run, alone=self._alone(tasks.values())) if parents else stage_run)
         tags = tags_of(configuration.get("mapreduce.job.tags"))
         key = recurrence_key(self.user, self.queue, "MAPREDUCE", self.name, tags)
         return JobRun(key, application_of(self.id), self.submitted_ms, self.finished_ms, tuple(stages))
@@ -338,7 +338,7 @@ def demand_of(configuration: Mapping[str, str], stage: str) -> dict[str, int]:
         ("memory-mb", (f"mapreduce.{stage}.resource.memory-mb", f"mapreduce.{stage}.memory.mb")),
         ("vcores", (f"mapreduce.{stage}.resource.vcores", f"mapreduce.{stage}.cpu.vcores")),
     ):
-        amount = next((found for key in keys if (found := number(configuration.get(key), -1)) > 0), None)
+        amount = next((value for key in keys if (value := number(configuration.get(key), -1)) > 0), None)
         if amount is not None:
             demand[resource] = amount
     return demand

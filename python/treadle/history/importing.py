@@ -34,8 +34,8 @@ from treadle.history.outcome import (
     text,
 )
 from treadle.history.profile import DurationSketch, JobRun, StageRun, recurrence_key
-from treadle.history.reader import HistoryReader, doubt, doubt_of_export
-from treadle.history.sources import Found
+from treadle.history.reader import HistoryReader, export_warning, ownership_warning
+from treadle.history.sources import SourceContent
 from treadle.history.store import ProfileStore
 from treadle.yarn.pages import open_session, refusal_of, why_failed
 
@@ -86,9 +86,9 @@ class HistoryServer:
             answer = self._get(f"{_JOBS}{query}")
         except BrokenHistoryError as error:
             raise UserError(f"{self._url}{_JOBS}: {error}; is it the address of a JobHistoryServer?") from error
-        found = [mapping(job) for job in items(mapping(answer.get("jobs")).get("job"))]
-        found.sort(key=lambda job: (number(job.get("finishTime")), text(job.get("id"))))
-        return [text(job.get("id")) for job in found][-most:]
+        rows = [mapping(job) for job in items(mapping(answer.get("jobs")).get("job"))]
+        rows.sort(key=lambda job: (number(job.get("finishTime")), text(job.get("id"))))
+        return [text(job.get("id")) for job in rows][-most:]
 
     def run(self, job: str) -> JobRun:
         """Return a job as a run.
@@ -129,9 +129,9 @@ class HistoryServer:
     def _durations_ms(self, job: str, tasks: Sequence[tuple[str, str]]) -> Iterator[int]:
         for task, attempt in tasks:
             answer = self._get(f"{_JOBS}/{job}/tasks/{task}/attempts")
-            for found in map(mapping, items(mapping(answer.get("taskAttempts")).get("taskAttempt"))):
-                if text(found.get("id")) == attempt:
-                    yield number(found.get("elapsedTime"))
+            for fields in map(mapping, items(mapping(answer.get("taskAttempts")).get("taskAttempt"))):
+                if text(fields.get("id")) == attempt:
+                    yield number(fields.get("elapsedTime"))
 
     def _get(self, path: str) -> Mapping[str, Any]:
         if time.monotonic() > self._job_ends_s:
@@ -146,10 +146,10 @@ class HistoryServer:
             raise UserError(f"{self._url}: {why_failed(error)}") from error
         except requests.RequestException as error:
             reason, remedy = refusal_of(error.response)
-            said = f"{reason} to {path}" + (f": {remedy}, or" if remedy else ";")
+            problem = f"{reason} to {path}" + (f": {remedy}, or" if remedy else ";")
             closed = error.response is not None and error.response.status_code in {401, 403}
             raise BrokenHistoryError(
-                f"{said} import the .jhist files instead" if closed else f"{reason} to {path}"
+                f"{problem} import the .jhist files instead" if closed else f"{reason} to {path}"
             ) from error
         except (ValueError, RecursionError) as error:
             raise BrokenHistoryError(f"the answer to {path} is no JSON") from error
@@ -174,9 +174,9 @@ def _content(answer: requests.Response) -> bytes:
 
 def _counter(counters: Mapping[str, Any], stage: str) -> int | None:
     group, name, field = _INPUTS[stage]
-    for found in map(mapping, items(counters.get("counterGroup"))):
-        if text(found.get("counterGroupName")) == group:
-            for counter in map(mapping, items(found.get("counter"))):
+    for counter_group in map(mapping, items(counters.get("counterGroup"))):
+        if text(counter_group.get("counterGroupName")) == group:
+            for counter in map(mapping, items(counter_group.get("counter"))):
                 if text(counter.get("name")) == name:
                     return number(counter.get(field))
     return None
@@ -258,9 +258,9 @@ class Import:
             UserError: a library that a source needs is missing.
         """
         for source in sources:
-            found = self._read(source.name, partial(self._reader.read, source))
-            if found is not None:
-                self._keep(source.name, found)
+            content = self._read(source.name, partial(self._reader.read, source))
+            if content is not None:
+                self._keep(source.name, content)
 
     def take_server(self, server: HistoryServer, jobs: Iterable[str]) -> None:
         """Import jobs of a history server, by their ids. Raises as `take`."""
@@ -290,22 +290,22 @@ class Import:
         except (BrokenHistoryError, OSError) as error:
             why_not = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             self.summary.broken.append(f"{name}: {why_not}")
-            self._say(self.summary.broken)
+            self._report_reasons(self.summary.broken)
         return None
 
-    def _keep(self, name: str, found: Found) -> None:
-        self.summary.left_out += [f"{name}: {why}" for why in found.left_out]
-        if found.profiles:
-            why = doubt_of_export(found)
+    def _keep(self, name: str, content: SourceContent) -> None:
+        self.summary.left_out += [f"{name}: {why}" for why in content.left_out]
+        if content.profiles:
+            why = export_warning(content)
             if why:
                 self._refuse(name, why)
                 return
-        for run in found.runs:
-            why = "" if self._trust_names else doubt(found, run)
+        for run in content.runs:
+            why = "" if self._trust_names else ownership_warning(content, run)
             believed = self._by_server(name, run, why) if why else run
             if believed is not None:
                 self._put(believed)
-        for profile in found.profiles:
+        for profile in content.profiles:
             if self._store.merge(profile, self._now_ms):
                 self.summary.profiles += 1
             else:
@@ -330,9 +330,9 @@ class Import:
 
     def _refuse(self, name: str, why: str) -> None:
         self.summary.refused.append(f"{name}: {why}")
-        self._say(self.summary.refused)
+        self._report_reasons(self.summary.refused)
 
-    def _say(self, reasons: list[str]) -> None:
+    def _report_reasons(self, reasons: list[str]) -> None:
         if len(reasons) <= REPORTED_MAX:
             self._report(reasons[-1])
         elif len(reasons) == REPORTED_MAX + 1:

@@ -113,13 +113,13 @@ class Files:
             OSError: it cannot be read.
         """
         stream = open_regular(path)
-        found = os.fstat(stream.fileno())
-        self._bytes += found.st_size
+        status = os.fstat(stream.fileno())
+        self._bytes += status.st_size
         if self._bytes > BYTES_MAX:
             stream.close()
             raise BrokenHistoryError(f"larger than {BYTES_MAX} bytes")
-        self.owners.setdefault(found.st_uid, path.name)
-        if found.st_mode & stat.S_IWOTH:
+        self.owners.setdefault(status.st_uid, path.name)
+        if status.st_mode & stat.S_IWOTH:
             self.open_to_all = path.name
         return stream
 

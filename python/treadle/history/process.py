@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, Final
 from treadle.errors import UserError
 from treadle.history.documents import profile_json, run_json
 from treadle.history.outcome import BrokenHistoryError, Files, Source, UnfinishedError
-from treadle.history.sources import Found, read_source
-from treadle.process_limits import LEAST, give_way, peak_memory_mb
+from treadle.history.sources import SourceContent, read_source
+from treadle.process_limits import LEAST, lower_priority, peak_memory_mb
 
 HEADER: Final = struct.Struct(">I")
 TEXT_MAX: Final = 2_000
@@ -48,7 +48,7 @@ def main(memory_mb: int, cpu_s: int) -> None:
 
 def confine(memory_mb: int) -> None:
     """Take from this process what reading needs not."""
-    give_way(LEAST)
+    lower_priority(LEAST)
     resource.setrlimit(resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))  # of what standard error is kept in
@@ -59,8 +59,8 @@ def _serve(source: Source, output: BinaryIO, memory_mb: int) -> tuple[dict[str, 
     """Read one history, send what it has; return how it ended, and whether this process is good for another one."""
     files = Files()
     try:
-        found = read_source(source, files)
-        for part in _parts(found):
+        content = read_source(source, files)
+        for part in _parts(content):
             _send(output, part)
     except MemoryError:
         return {"broken": f"reading it takes more than {memory_mb} MiB of memory"}, False
@@ -80,12 +80,12 @@ def _reason(error: Exception) -> str:
     return text if isinstance(error, BrokenHistoryError) else f"{type(error).__name__}: {text}"
 
 
-def _parts(found: Found) -> Iterator[dict[str, Any]]:
-    for run in found.runs:
+def _parts(content: SourceContent) -> Iterator[dict[str, Any]]:
+    for run in content.runs:
         yield {"run": run_json(run)}
-    for profile in found.profiles:
+    for profile in content.profiles:
         yield {"profile": profile_json(profile)}
-    for why in found.left_out:
+    for why in content.left_out:
         yield {"left_out": why[:TEXT_MAX]}
 
 

@@ -30,7 +30,7 @@ from treadle.history.documents import profile_from_json, run_from_json
 from treadle.history.outcome import BrokenHistoryError, RefusedError, Source, UnfinishedError, mapping
 from treadle.history.process import HEADER
 from treadle.history.profile import JobRun, storable
-from treadle.history.sources import BROKEN, EXPORT, REFUSED, Found
+from treadle.history.sources import BROKEN, EXPORT, REFUSED, SourceContent
 from treadle.history.spark import PART_PREFIX
 
 
@@ -84,7 +84,7 @@ class ReaderProcess(Protocol):
         """Return why it has ended, once it has."""
 
 
-class Started:
+class ReaderChild:
     """A process of this user's, without what is secret in this one's environment."""
 
     def __init__(self, limits: Limits) -> None:
@@ -134,7 +134,7 @@ class Started:
         return f"the process that read it ended with status {status}: {last.decode('utf-8', 'replace')[:500]}"
 
 
-class Reached:
+class ReaderSocket:
     """A process of somebody else's behind a connection, with which it ends."""
 
     def __init__(self, connected: socket.socket) -> None:
@@ -159,16 +159,16 @@ class Reached:
         return "the process that read it has ended; its own log says why (journalctl -u 'treadle-histories@*')"
 
 
-def see_owners(source: Source, found: Found) -> None:
+def check_owner(source: Source, content: SourceContent) -> None:
     """Add whose a source's files are as this process sees it.
 
     The process that read them, which a hostile file may have taken over, is not believed alone.
     """
     for path in _files(source.path):
         seen = path.lstat()
-        found.owners.setdefault(seen.st_uid, path.name)
+        content.owners.setdefault(seen.st_uid, path.name)
         if seen.st_mode & stat.S_IWOTH:
-            found.open_to_all = path.name
+            content.open_to_all = path.name
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -178,28 +178,28 @@ def _files(path: Path) -> Iterator[Path]:
     yield from sorted(entry for entry in path.iterdir() if entry.name.startswith(PART_PREFIX))
 
 
-def doubt(found: Found, run: JobRun) -> str:
+def ownership_warning(content: SourceContent, run: JobRun) -> str:
     """Return why the files of a run do not speak for its user; empty if they do."""
-    if found.open_to_all:
-        return f"every user may write {found.open_to_all}"
-    for owner, file in found.owners.items():
+    if content.open_to_all:
+        return f"every user may write {content.open_to_all}"
+    for owner, file in content.owners.items():
         name = name_of(owner)
         if storable(name) != run.key.user:
             return f"{file} is {name}'s, and is of a job of {run.key.user or 'nobody'}"
-    return "" if found.owners else "its files are not known"
+    return "" if content.owners else "its files are not known"
 
 
-def doubt_of_export(found: Found) -> str:
+def export_warning(content: SourceContent) -> str:
     """Return why an export is not to be believed: another user than root and the one that imports may have written it.
 
     Empty if it can be believed.
     """
-    if found.open_to_all:
-        return f"every user may write {found.open_to_all}; copy it to where only you may write"
-    for owner, file in found.owners.items():
+    if content.open_to_all:
+        return f"every user may write {content.open_to_all}; copy it to where only you may write"
+    for owner, file in content.owners.items():
         if owner not in {0, os.geteuid()}:
             return f"{file} is {name_of(owner)}'s, and an export replaces the store's history; copy it if you trust it"
-    return "" if found.owners else "its file is not known"
+    return "" if content.owners else "its file is not known"
 
 
 @cache
@@ -228,7 +228,7 @@ class HistoryReader:
         self._cpu_s: dict[int, float] = {}
         """What reading has taken so far, by the files' owner."""
 
-    def read(self, source: Source) -> Found:
+    def read(self, source: Source) -> SourceContent:
         """Read a history.
 
         Raises:
@@ -250,7 +250,7 @@ class HistoryReader:
         spent_s = 0.0
         try:
             limit = self._limits.export_bytes if source.kind == EXPORT else self._limits.answer_bytes
-            found, end = self._exchange(process, source, json.dumps(request).encode() + b"\n", limit)
+            content, end = self._exchange(process, source, json.dumps(request).encode() + b"\n", limit)
             spent_s = float(end.get("cpu_s", 0.0))
         except BrokenHistoryError:
             spent_s = min(time.monotonic() - began_s, self._limits.cpu_s)
@@ -261,7 +261,7 @@ class HistoryReader:
         if not end.get("again"):
             self.close()
         _raise_if_failed(mapping(end.get("end")))
-        return found
+        return content
 
     def close(self) -> None:
         """End the process."""
@@ -288,13 +288,13 @@ class HistoryReader:
             )
 
     def _start(self) -> ReaderProcess:
-        self._process = Started(self._limits) if self._connect is None else Reached(self._connect())
+        self._process = ReaderChild(self._limits) if self._connect is None else ReaderSocket(self._connect())
         return self._process
 
     def _exchange(
         self, process: ReaderProcess, source: Source, request: bytes, limit: int
-    ) -> tuple[Found, dict[str, Any]]:
-        found = Found()
+    ) -> tuple[SourceContent, dict[str, Any]]:
+        content = SourceContent()
         left = limit
         deadline_s = time.monotonic() + self._limits.wall_s
         try:
@@ -310,11 +310,11 @@ class HistoryReader:
                 part = json.loads(self._receive(process, length, deadline_s))
                 if "end" in part:
                     end = mapping(part["end"])
-                    found.owners = {int(owner): str(name) for owner, name in end.get("owners", ())}
-                    found.open_to_all = str(end.get("open_to_all", ""))
-                    see_owners(source, found)
-                    return found, part
-                _take(found, part, source.kind)
+                    content.owners = {int(owner): str(name) for owner, name in end.get("owners", ())}
+                    content.open_to_all = str(end.get("open_to_all", ""))
+                    check_owner(source, content)
+                    return content, part
+                _take(content, part, source.kind)
             except (ValueError, TypeError, RecursionError) as error:
                 raise BrokenHistoryError(f"its content makes no sense: {error}") from error
 
@@ -335,15 +335,15 @@ class HistoryReader:
         return bytes(content)
 
 
-def _take(found: Found, part: dict[str, Any], kind: str) -> None:
+def _take(content: SourceContent, part: dict[str, Any], kind: str) -> None:
     if "run" in part:
-        found.runs.append(run_from_json(part["run"]))
+        content.runs.append(run_from_json(part["run"]))
     elif "profile" in part:
         if kind != EXPORT:
             raise ValueError("a profile in what is not an export")
-        found.profiles.append(profile_from_json(part["profile"]))
+        content.profiles.append(profile_from_json(part["profile"]))
     else:
-        found.left_out.append(str(part["left_out"]))
+        content.left_out.append(str(part["left_out"]))
 
 
 def _raise_if_failed(end: Any) -> None:

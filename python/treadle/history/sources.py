@@ -44,7 +44,7 @@ _BEGINNINGS: Final = (
 
 
 @dataclass(slots=True)
-class Found:
+class SourceContent:
     """What a source gave."""
 
     runs: list[JobRun] = field(default_factory=list)
@@ -72,11 +72,11 @@ def find_sources(paths: Iterable[Path]) -> Iterator[Source]:
         try:
             # who names a link means what it leads to
             real = path.resolve(strict=True)
-            found = search.folder(real, path, 0) if real.is_dir() else iter((_named(real, path),))
+            sources = search.folder(real, path, 0) if real.is_dir() else iter((_named(real, path),))
         except (OSError, BrokenHistoryError, RuntimeError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise UserError(f"{path}: {why}; check the path and its permissions") from error
-        for number, source in enumerate(found):
+        for number, source in enumerate(sources):
             search.sources += 1
             if search.sources > SOURCES_MAX:
                 why = f"not read: there are more than {SOURCES_MAX} histories; import the rest by itself"
@@ -85,7 +85,7 @@ def find_sources(paths: Iterable[Path]) -> Iterator[Source]:
             yield source
 
 
-def read_source(source: Source, files: Files | None = None) -> Found:
+def read_source(source: Source, files: Files | None = None) -> SourceContent:
     """Read a source, in this process; see `reader` for one that a hostile file cannot harm.
 
     Args:
@@ -176,13 +176,13 @@ def _kind(path: Path) -> tuple[str, int]:
     return next((kind for start, kind in _BEGINNINGS if beginning.startswith(start)), ""), owner
 
 
-def _tez(path: Path, files: Files) -> Found:
+def _tez(path: Path, files: Files) -> SourceContent:
     runs, left_out = read_tez_history(path, files)
-    return Found(runs, [], left_out)
+    return SourceContent(runs, [], left_out)
 
 
-def _exported(path: Path, files: Files) -> Found:
-    found = Found()
+def _exported(path: Path, files: Files) -> SourceContent:
+    content = SourceContent()
     with files.open(path) as stream:
         for at, line in lines(stream):
             try:
@@ -191,26 +191,26 @@ def _exported(path: Path, files: Files) -> Found:
                     if document[EXPORT_FORM] != EXPORT_VERSION:
                         raise BrokenHistoryError(f"exported by another version of Treadle ({document[EXPORT_FORM]!r})")
                     continue
-                found.profiles.append(profile_from_json(document))
+                content.profiles.append(profile_from_json(document))
             except (ValueError, RecursionError) as error:
                 raise BrokenHistoryError(f"line {at}: {error}") from error
-    return found
+    return content
 
 
-def _tez_proto(_path: Path, _files: Files) -> Found:
+def _tez_proto(_path: Path, _files: Files) -> SourceContent:
     raise BrokenHistoryError(
         "a SequenceFile, as of Tez's ProtoHistoryLoggingService, is not read; have Tez log by "
         "SimpleHistoryLoggingService"
     )
 
 
-def _unknown(_path: Path, _files: Files) -> Found:
+def _unknown(_path: Path, _files: Files) -> SourceContent:
     raise BrokenHistoryError("no history of MapReduce, Spark or Tez, and no export of profiles")
 
 
-_READERS: Final[dict[str, Callable[[Path, Files], Found]]] = {
-    "jhist": lambda path, files: Found([read_jhist(path, files)]),
-    "spark": lambda path, files: Found([read_spark_log(path, files)]),
+_READERS: Final[dict[str, Callable[[Path, Files], SourceContent]]] = {
+    "jhist": lambda path, files: SourceContent([read_jhist(path, files)]),
+    "spark": lambda path, files: SourceContent([read_spark_log(path, files)]),
     "tez": _tez,
     EXPORT: _exported,
     "tez-proto": _tez_proto,

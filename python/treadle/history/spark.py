@@ -61,12 +61,12 @@ def _event_lines(path: Path, files: Files) -> Iterator[tuple[str, bytes]]:
 def _parts(folder: Path) -> list[Path]:
     """Return the rolled files in order, from the last compacted one, which replaces those before it."""
     matches = ((part, _PART.fullmatch(_without_codec(part.name))) for part in folder.iterdir())
-    found = sorted((int(match["number"]), match["compact"] is not None, part) for part, match in matches if match)
-    if not found:
+    parts = sorted((int(match["number"]), match["compact"] is not None, part) for part, match in matches if match)
+    if not parts:
         raise BrokenHistoryError("no events_* files in the folder")
-    start = max((number for number, compact, _ in found if compact), default=0)
-    chosen = [part for number, compact, part in found if number > start or (number == start and compact)]
-    numbers = [number for number, compact, _ in found if number > start or (number == start and compact)]
+    start = max((number for number, compact, _ in parts if compact), default=0)
+    chosen = [part for number, compact, part in parts if number > start or (number == start and compact)]
+    numbers = [number for number, compact, _ in parts if number > start or (number == start and compact)]
     if numbers != list(range(numbers[0], numbers[0] + len(numbers))) or (start == 0 and numbers[0] != 1):
         raise BrokenHistoryError("some of the events_* files are missing")
     return chosen
@@ -246,13 +246,13 @@ class Application:
 
     def _task_stages(self) -> tuple[StageRun, ...]:
         numbers = {id(stage): at for at, stage in enumerate(self._stages)}
-        found = []
+        stages = []
         for at, stage in enumerate(self._stages):
             if stage.ran:
                 parents = (self._by_id.get(parent) for parent in sorted(stage.parents))
                 fed = dict.fromkeys(numbers[id(parent)] for parent in parents if parent is not None)
                 durations = DurationSketch(stage.took_ms.values())
-                found.append(
+                stages.append(
                     SparkStage(
                         at,
                         min(stage.ids),
@@ -265,7 +265,7 @@ class Application:
                         stage.speculative,
                     )
                 )
-        return stage_runs(found)
+        return stage_runs(stages)
 
     def _executor_stage(self, ended_ms: int) -> list[StageRun]:
         executors = [times for executor, times in self._executors.items() if executor != "driver"]
@@ -276,16 +276,16 @@ class Application:
 
     def _demand(self) -> dict[str, int]:
         """What YARN is asked for: heap, overhead, off-heap memory and Python's, by the defaults of Spark 4."""
-        said = self._properties
-        heap_mb = _size_mb(said.get("spark.executor.memory"), 1024)
-        least_mb = _size_mb(said.get("spark.executor.minMemoryOverhead"), _OVERHEAD_LEAST_MB)
-        overhead_mb = max(least_mb, int(_share(said.get("spark.executor.memoryOverheadFactor")) * heap_mb))
-        overhead_mb = _size_mb(said.get("spark.executor.memoryOverhead"), overhead_mb)
-        python_mb = _size_mb(said.get("spark.executor.pyspark.memory"), 0)
+        properties = self._properties
+        heap_mb = _size_mb(properties.get("spark.executor.memory"), 1024)
+        least_mb = _size_mb(properties.get("spark.executor.minMemoryOverhead"), _OVERHEAD_LEAST_MB)
+        overhead_mb = max(least_mb, int(_share(properties.get("spark.executor.memoryOverheadFactor")) * heap_mb))
+        overhead_mb = _size_mb(properties.get("spark.executor.memoryOverhead"), overhead_mb)
+        python_mb = _size_mb(properties.get("spark.executor.pyspark.memory"), 0)
         off_heap_mb = 0
-        if text(said.get("spark.memory.offHeap.enabled")).lower() == "true":
-            off_heap_mb = _size_mb(said.get("spark.memory.offHeap.size"), 0, unit="b")
-        cores = number(said.get("spark.executor.cores"), 1)
+        if text(properties.get("spark.memory.offHeap.enabled")).lower() == "true":
+            off_heap_mb = _size_mb(properties.get("spark.memory.offHeap.size"), 0, unit="b")
+        cores = number(properties.get("spark.executor.cores"), 1)
         return {"memory-mb": heap_mb + overhead_mb + python_mb + off_heap_mb, "vcores": cores}
 
 

@@ -103,12 +103,12 @@ def read_splits(stream: BinaryIO) -> list[Split]:
     return [reader.split() for _ in range(count)]
 
 
-def _check(found: os.stat_result, user: str) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check(status: os.stat_result, user: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise SplitMetaError("no regular file")
-    if found.st_uid != uid_of(user):
-        raise SplitMetaError(f"it belongs to uid {found.st_uid}, which is not {user}")
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_uid != uid_of(user):
+        raise SplitMetaError(f"it belongs to uid {status.st_uid}, which is not {user}")
+    if status.st_mode & stat.S_IWOTH:
         raise SplitMetaError("every user may write it")
 
 
@@ -272,17 +272,17 @@ class SplitFollower:
         return [*self._means(), *_inputs(inputs)]
 
     def _containers(self, event: events.Containers) -> list[tuple[int, int, int]]:
-        wanted = (event.event == ContainerEvent.ALLOCATED) & (event.priority == MAP) & (event.am == 0)
-        found = []
-        for row in np.flatnonzero(wanted).tolist():
+        is_map = (event.event == ContainerEvent.ALLOCATED) & (event.priority == MAP) & (event.am == 0)
+        containers = []
+        for row in np.flatnonzero(is_map).tolist():
             application = int(event.application[row])
             order, place = self._orders.get(application), self.places.place(int(event.node[row]))
             if order is None or place is None:
                 continue
             size = order.take(*place)
             if size is not None:
-                found.append((application, int(event.container[row]), size))
-        return found
+                containers.append((application, int(event.container[row]), size))
+        return containers
 
     def _means(self) -> list[events.Event]:
         live = [application for application in self._new if application in self._orders]

@@ -222,10 +222,10 @@ class StageState:
         """Take the outstanding count at a priority, absolute, after the allocations that came with it."""
         self._pending[priority] = count
         # A count may arrive before the allocation that lowered it: only what exceeds all so far was asked for anew.
-        asked, before = count + self._allocated[priority], self._asked.get(priority, 0)
-        self._asked[priority] = max(asked, before)
+        total, before = count + self._allocated[priority], self._asked.get(priority, 0)
+        self._asked[priority] = max(total, before)
         if priority == FAILED_MAP and self._framework is Framework.MAPREDUCE:
-            for _ in range(min(max(0, asked - before), RECENT_MAX)):
+            for _ in range(min(max(0, total - before), RECENT_MAX)):
                 self._asked_again(now_ms)
         self._grow()
 
@@ -261,7 +261,7 @@ class StageState:
         self._unsettled.append(attempt)
         self._count_settled(time_ms)
 
-    def lose(self, known: Collection[ContainerKey], now_ms: int) -> int:
+    def lose_running(self, known: Collection[ContainerKey], now_ms: int) -> int:
         """End unseen whatever runs and is not among the containers known to; returns how many."""
         lost = [key for key in self._running if key not in known]
         for key in lost:
@@ -373,7 +373,7 @@ class JobState:
         self._counts: dict[int, tuple[int, int]] = {}
         """Priority and outstanding count by request key."""
         self._totals: Counter[int] = Counter()
-        self._live: dict[ContainerKey, int] = {}
+        self._running_containers: dict[ContainerKey, int] = {}
 
     def tag(self, tag: str) -> None:
         """Take a tag."""
@@ -419,7 +419,7 @@ class JobState:
 
     def has(self, key: ContainerKey) -> bool:
         """Does such a container run?"""
-        return key in self._live
+        return key in self._running_containers
 
     def forget_asks(self) -> None:
         """Forget the asks: all are reported again, perhaps with other keys."""
@@ -428,7 +428,7 @@ class JobState:
         for state in self._states.values():
             state.forget_asks()
 
-    def doubt(self) -> None:
+    def mark_unconfirmed(self) -> None:
         """Take that a snapshot begins: what it does not have has ended unseen (see `resume`)."""
         self.unconfirmed = True
         self._confirmed.clear()
@@ -459,9 +459,9 @@ class JobState:
         if attempt.priority == 0 and self._only_masters_at_0:
             return  # reported before the ResourceManager has marked it as the AM's
         state = self._state(attempt.priority)
-        if state is None or attempt.key in self._live:
+        if state is None or attempt.key in self._running_containers:
             return
-        self._live[attempt.key] = attempt.priority
+        self._running_containers[attempt.key] = attempt.priority
         if not state.demand:
             state.demand = dict(zip(self.resources, capability, strict=False))
         if allocated:
@@ -472,14 +472,14 @@ class JobState:
 
     def start(self, key: ContainerKey, time_ms: int) -> None:
         """Take that a container was launched."""
-        if key in self._live:
+        if key in self._running_containers:
             self._running(key).start(key, time_ms)
 
     def end(self, key: ContainerKey, exit_status: int, time_ms: int) -> None:
         """Take that a container ended."""
-        if key in self._live:
+        if key in self._running_containers:
             self._running(key).end(key, outcome_of(self.framework, exit_status), exit_status, time_ms)
-            del self._live[key]
+            del self._running_containers[key]
             self._confirmed.discard(key)
 
     def resume(self, now_ms: int) -> None:
@@ -488,9 +488,11 @@ class JobState:
             self.unconfirmed = self._whole = False
             self.gone_ms = now_ms if self.gone_ms is None else self.gone_ms
         for state in self._states.values():
-            if state.lose(self._confirmed, now_ms):
+            if state.lose_running(self._confirmed, now_ms):
                 self._whole = False
-        self._live = {key: priority for key, priority in self._live.items() if key in self._confirmed}
+        self._running_containers = {
+            key: priority for key, priority in self._running_containers.items() if key in self._confirmed
+        }
 
     def run(self) -> JobRun | None:
         """Return the finished job; None if it was not seen completely, or apparently failed."""
@@ -529,7 +531,7 @@ class JobState:
         return self._states[first]
 
     def _running(self, key: ContainerKey) -> StageState:
-        return self._states[self._groups[self._live[key]]]
+        return self._states[self._groups[self._running_containers[key]]]
 
 
 JOBS_MAX: Final = 20_000
@@ -553,7 +555,7 @@ class StageTracker:
         self._by_index: dict[int, JobState] = {}
         self._leaving: dict[tuple[int, int], JobState] = {}
         """Those of which an attempt has gone and no other has come yet."""
-        self._left: dict[tuple[int, int], JobState] = {}
+        self._ended_at_index: dict[tuple[int, int], JobState] = {}
         """Those of which an attempt has gone."""
         self._finished: deque[JobRun] = deque(maxlen=FINISHED_MAX)
         self._resuming = False
@@ -564,8 +566,8 @@ class StageTracker:
     def apply(self, frame: Iterable[events.Event], now_ms: int, *, complete: bool = True) -> None:
         """Take the events of a frame; ``complete`` is False while further parts of it follow."""
         self._now_ms = now_ms
-        found = list(frame)
-        for event in found:
+        frame_events = list(frame)
+        for event in frame_events:
             if isinstance(event, events.Snapshot):
                 self._resume()
             elif isinstance(event, events.Names):
@@ -578,12 +580,12 @@ class StageTracker:
                 }
             elif isinstance(event, events.Applications):
                 self._applications(event)
-        for tags in _of(found, events.Tags):
+        for tags in _of(frame_events, events.Tags):
             self._tags(tags)
         # A frame's counts are what is left after its allocations, though they come before them.
-        for containers in _of(found, events.Containers):
+        for containers in _of(frame_events, events.Containers):
             self._containers(containers)
-        for requests in _of(found, events.Requests):
+        for requests in _of(frame_events, events.Requests):
             self._requests(requests)
         if complete:
             self._complete()
@@ -615,7 +617,7 @@ class StageTracker:
         self._by_index = {}
         self._resuming = True
         for job in self._jobs.values():
-            job.doubt()
+            job.mark_unconfirmed()
 
     def _complete(self) -> None:
         if self._resuming:
@@ -632,7 +634,7 @@ class StageTracker:
                 ended.append(at)
         for at in ended:
             del self._leaving[at]
-            self._left.pop(at, None)
+            self._ended_at_index.pop(at, None)
             run = self._jobs.pop(at).run()
             if run is not None:
                 self._finished.append(run)
@@ -647,14 +649,14 @@ class StageTracker:
                 # it runs on, seen by another engine: what is known of it is not a whole job
                 self._by_index.pop(index, None)
                 self._jobs.pop(at, None)
-                self._left.pop(at, None)
+                self._ended_at_index.pop(at, None)
                 self._leaving.pop(at, None)
                 continue
             if event.state[row] == ApplicationState.GONE:
                 gone = self._by_index.pop(index, None)
                 if gone is not None and gone.index == index:
                     gone.gone_ms = self._now_ms
-                    self._leaving[at] = self._left[at] = gone
+                    self._leaving[at] = self._ended_at_index[at] = gone
                 continue
             job = self._jobs.get(at)
             if job is None:
@@ -710,7 +712,7 @@ class StageTracker:
 
     def _left_by(self, key: ContainerKey) -> JobState | None:
         """Return the job of a container whose application attempt has gone."""
-        return next((job for job in self._left.values() if job.has(key)), None)
+        return next((job for job in self._ended_at_index.values() if job.has(key)), None)
 
     def _requests(self, event: events.Requests) -> None:
         for row in range(len(event.application)):
@@ -724,5 +726,5 @@ class StageTracker:
                 )
 
 
-def _of(found: Iterable[object], kind: type[E]) -> list[E]:
-    return [event for event in found if isinstance(event, kind)]
+def _of(received: Iterable[object], kind: type[E]) -> list[E]:
+    return [event for event in received if isinstance(event, kind)]

@@ -204,15 +204,15 @@ class ProfileStore:
 
     def profiles(self, selection: Selection | None = None) -> list[JobProfile]:
         """Return the profiles of a selection, or all, by user, queue, type and name."""
-        wanted = selection or Selection()
+        chosen = selection or Selection()
         query = select(PROFILES)
-        for column, value in (("user_name", wanted.user), ("queue", wanted.queue)):
+        for column, value in (("user_name", chosen.user), ("queue", chosen.queue)):
             if value is not None:
                 query = query.where(PROFILES.c[column] == value)
         with self._reading() as connection:
-            rows = [row for row in connection.execute(query).all() if wanted.matches(_key(row))]
-            found = [self._profile(connection, row) for row in rows]
-        return sorted(found, key=lambda profile: profile.key)
+            rows = [row for row in connection.execute(query).all() if chosen.matches(_key(row))]
+            profiles = [self._profile(connection, row) for row in rows]
+        return sorted(profiles, key=lambda profile: profile.key)
 
     def keep_samples(self, changed: Mapping[str, Sample | None], now_ms: int) -> None:
         """Keep pilot measurements of running jobs, by YARN's id of the application; None: it has ended."""
@@ -240,11 +240,11 @@ class ProfileStore:
         query = select(SAMPLES).order_by(SAMPLES.c.seen_ms.desc(), SAMPLES.c.application).limit(SAMPLES_MAX)
         with self._reading() as connection:
             rows = connection.execute(query).all()
-        found = {}
+        samples = {}
         for row in rows:
             with suppress(ValueError):
-                found[str(row.application)] = Sample.from_json(json.loads(row.document))
-        return found
+                samples[str(row.application)] = Sample.from_json(json.loads(row.document))
+        return samples
 
     def forget(self, selection: Selection) -> int:
         """Forget the profiles of a selection; returns how many there were."""
@@ -389,9 +389,9 @@ def open_store(location: str, retention: Retention | None = None, *, read_only: 
 
 
 def _check(connection: Connection, name: str) -> None:
-    found: Sequence[Any] = connection.execute(text("PRAGMA quick_check(1)")).all()
-    if not found or found[0][0] != "ok":
-        raise StoreError(name, Unusable.CORRUPTED, str(found[0][0]).partition("\n")[0] if found else "")
+    problems: Sequence[Any] = connection.execute(text("PRAGMA quick_check(1)")).all()
+    if not problems or problems[0][0] != "ok":
+        raise StoreError(name, Unusable.CORRUPTED, str(problems[0][0]).partition("\n")[0] if problems else "")
 
 
 def _documents(profile: JobProfile, most_bytes: int) -> list[str]:

@@ -19,8 +19,8 @@ from threading import Lock, Thread
 from typing import Final
 
 from treadle.errors import UserError
-from treadle.live.door import Close, close_all
 from treadle.live.process import EXIT_MISTAKE, kernel_cache, loading
+from treadle.live.question_socket import Close, close_all
 from treadle.log_lines import log_to_stderr
 from treadle.sidecar.child import LISTENS, READY, Work
 from treadle.sidecar.hub import LEASE_MS
@@ -77,14 +77,14 @@ def main() -> None:
 def _serve(connection: Connection, line: Line, closing: list[Close], config: Path, engine: str, listens: bool) -> None:
     with loading():
         from treadle.live.engine_session import open_session
-        from treadle.live.policies import Beside
+        from treadle.live.policies import HubEvents
 
-        beside = Beside(listens)
+        beside = HubEvents(listens)
         session = open_session(config, closing, engine, beside)
     line.send(READY)
     while True:
         work: Work = connection.recv()
-        beside.take(work.beside, work.told)
+        beside.take(work.events, work.remembered)
         line.lease_ms = work.lease_ms
         line.send(session.decide(work.frame, work.reply_max_bytes))
 

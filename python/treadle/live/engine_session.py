@@ -15,13 +15,13 @@ from typing import Final
 from treadle import events
 from treadle.config.settings import Settings
 from treadle.engine import Engine
-from treadle.engine.invented_cluster import small_cluster, small_events
-from treadle.live.door import Close
-from treadle.live.explain_server import open_door
+from treadle.engine.testing import small_cluster, small_events
+from treadle.live.explain_server import open_explain_server
 from treadle.live.handshake import LIMIT_MIN
 from treadle.live.observation_file import open_observation
-from treadle.live.policies import Beside, LivePolicies, without_file_parts
+from treadle.live.policies import HubEvents, LivePolicies, without_file_parts
 from treadle.live.policy_memory import state_folder
+from treadle.live.question_socket import Close
 from treadle.live.session import Session
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
@@ -49,10 +49,10 @@ def warm_up(settings: Settings) -> int:
     encoder = FrameEncoder()
     placed = 0
     for sequence, batch in enumerate([small_cluster(), *small_events()], 1):
-        found = [event for event in batch if isinstance(event, ON_THE_WIRE)]
+        sent = [event for event in batch if isinstance(event, ON_THE_WIRE)]
         flags = int(FrameFlag.SNAPSHOT) if sequence == 1 else 0
         header = FrameHeader(flags, 1, sequence, 1_000 * sequence, 0, 16, 2)
-        answer = decode_answer(session.decide(encoder.encode(header, found)), 16)
+        answer = decode_answer(session.decide(encoder.encode(header, sent)), 16)
         if answer.resend:
             raise RuntimeError(
                 f"the engine failed on frame {sequence} of the cluster that it warms up on: {answer.status}"
@@ -61,7 +61,9 @@ def warm_up(settings: Settings) -> int:
     return placed
 
 
-def open_session(config: Path | None, closing: list[Close], engine: str = "", beside: Beside | None = None) -> Session:
+def open_session(
+    config: Path | None, closing: list[Close], engine: str = "", beside: HubEvents | None = None
+) -> Session:
     """Return the session of an engine that is ready.
 
     Args:
@@ -73,7 +75,7 @@ def open_session(config: Path | None, closing: list[Close], engine: str = "", be
     Raises:
         ConfigError: the settings are wrong.
     """
-    policies = LivePolicies(config, engine=engine, beside=beside)
+    policies = LivePolicies(config, engine=engine, hub_events=beside)
     settings = policies.start()
     warm_up(without_file_parts(settings))
     folder = None if config is None else state_folder(config, engine=engine)
@@ -81,5 +83,5 @@ def open_session(config: Path | None, closing: list[Close], engine: str = "", be
     observation = open_observation(folder, closing) if folder is not None and not engine else None
     session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns, observation)
     closing.append(policies.close)
-    open_door(folder, session.look, observation)
+    open_explain_server(folder, session.with_engine, observation)
     return session

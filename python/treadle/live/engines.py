@@ -18,9 +18,9 @@ from treadle.config.text import section_values
 from treadle.config.trust import reason_against
 from treadle.config.yaml_nodes import text_of
 from treadle.errors import ConfigError, Problem, UserError, unknown
-from treadle.live.door import NO_QUESTION, Close, Door, ask_door, opened
 from treadle.live.observation_file import open_observation
 from treadle.live.policy_memory import state_folder
+from treadle.live.question_socket import NO_QUESTION, Close, QuestionServer, ask_server, opened
 from treadle.sidecar.child import CLOSE_S, LISTENS, ChildProcess, EventSource
 from treadle.sidecar.hub import Hub
 from treadle.yarn.treadle_beans import application_in
@@ -48,7 +48,7 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
     room = Semaphore(ASKING_MAX)
 
     def tell(thing: object) -> None:
-        hub.tell(thing)
+        hub.remember(thing)
 
     plans = _plans(config, tell, stages_of.append)
     listens = LISTENS if plans else "alone"
@@ -63,7 +63,7 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
 
     def ask(engine: str, application: str) -> None:
         try:
-            hub.tell((application, stages_of[0](application)), engine)
+            hub.remember((application, stages_of[0](application)), engine)
         finally:
             room.release()
 
@@ -78,7 +78,7 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
         make,
         clock_ns=time.monotonic_ns,
         read_roster=read,
-        beside=plans,
+        source=plans,
         on_end=ended,
         observation=observation,
     )
@@ -92,7 +92,7 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
             child.join(until_s - time.monotonic())
 
     closing.append(close)
-    opened(folder, lambda path: HubDoor(path, config, hub))
+    opened(folder, lambda path: HubQuestionServer(path, config, hub))
     return hub
 
 
@@ -111,7 +111,7 @@ def _plans(
     return open_plans(check_settings(config).of_first_engine, remember, ask_stages)
 
 
-class HubDoor(Door):
+class HubQuestionServer(QuestionServer):
     """Says who serves what, and lets each engine answer what is asked about its own applications."""
 
     def __init__(self, path: Path, config: Path, hub: Hub) -> None:
@@ -121,21 +121,21 @@ class HubDoor(Door):
     def answer_to(self, line: bytes) -> bytes:
         """Answer a question."""
         try:
-            asked = json.loads(line)
+            question = json.loads(line)
             roster = self._hub.roster_json()
-            if asked.get("engines") is True:
+            if question.get("engines") is True:
                 return json.dumps(roster).encode()
-            if asked.get("observation") is True:
+            if question.get("observation") is True:
                 return json.dumps(self._hub.observation.shown()).encode()
-            if asked.get("held") is True:
-                found = [_answer(name, self._of(name, asked)) for name in roster["engines"]]
-                errors = [each for each in found if "error" in each]
-                held = [node for each in found for node in each.get("held", [])]
-                return json.dumps(errors[0] if len(errors) == len(found) else {"held": held}).encode()
-            name = asked.pop("engine", "") or _owner(roster["applications"], str(asked["application"]))
+            if question.get("held") is True:
+                answers = [_answer(name, self._of(name, question)) for name in roster["engines"]]
+                errors = [each for each in answers if "error" in each]
+                held = [node for each in answers for node in each.get("held", [])]
+                return json.dumps(errors[0] if len(errors) == len(answers) else {"held": held}).encode()
+            name = question.pop("engine", "") or _owner(roster["applications"], str(question["application"]))
             if name not in roster["engines"]:
                 return json.dumps({"error": unknown(str(name), list(roster["engines"]))}).encode()
-            return self._of(name, asked)
+            return self._of(name, question)
         except UserError as error:
             return json.dumps({"error": str(error), "unknown": True}).encode()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -145,7 +145,7 @@ class HubDoor(Door):
         """Return what an engine answers."""
         folder = state_folder(self._config, engine=engine)
         try:
-            return ask_door(folder or Path("/"), question, ANSWER_S)
+            return ask_server(folder or Path("/"), question, ANSWER_S)
         except OSError as error:
             return json.dumps({"error": f"engine {engine} does not answer: {error}"}).encode()
 
@@ -165,10 +165,10 @@ def _owner(applications: Mapping[str, Sequence[str]], given: str) -> str:
     Raises:
         UserError: nobody does, or several are meant.
     """
-    found = application_in(applications, given)
-    if not found or not applications[found][1]:
+    application = application_in(applications, given)
+    if not application or not applications[application][1]:
         raise UserError(f"no engine serves an application {given} that runs; give the whole id, or its last number")
-    return applications[found][1]
+    return applications[application][1]
 
 
 def _trusted_roster(config: Path) -> Sequence[RosterEngine]:

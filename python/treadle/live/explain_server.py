@@ -17,7 +17,7 @@ from treadle.engine import Engine
 from treadle.errors import printable, starved_queue
 from treadle.events import NodeState
 from treadle.explain import Explainer
-from treadle.live.door import NO_QUESTION, Door, opened
+from treadle.live.question_socket import NO_QUESTION, QuestionServer, opened
 from treadle.sidecar.observation import Observation
 from treadle.yarn.codes import application_id, several
 
@@ -27,7 +27,7 @@ HELD_MAX: Final = 1000
 
 ONE_ENGINE: Final = "there is one engine, which has no name; leave --engine out"
 
-Look = Callable[[Callable[[Engine], Any]], Any]
+WithEngine = Callable[[Callable[[Engine], Any]], Any]
 """Shows an action the engine between two frames, and returns what it returns."""
 
 
@@ -42,10 +42,10 @@ class Question(NamedTuple):
     """Say of each ask why it is not on the node of this name."""
 
     @classmethod
-    def of(cls, asked: dict[str, Any]) -> Question:
+    def of(cls, question: dict[str, Any]) -> Question:
         """Return what a line asks; raises what a wrong one causes."""
-        ask = asked.get("ask")
-        return cls(str(asked["application"]), None if ask is None else int(ask), str(asked.get("node") or ""))
+        ask = question.get("ask")
+        return cls(str(question["application"]), None if ask is None else int(ask), str(question.get("node") or ""))
 
     def answer(self, engine: Engine) -> dict[str, Any]:
         """Return why an application waits, for JSON; else ``error``, and ``unknown`` if there is no such one."""
@@ -53,44 +53,44 @@ class Question(NamedTuple):
             explainer = Explainer(engine)
         except LookupError as error:
             return {"error": str(error)}
-        found = explainer.find(self.application)
-        if not found:
+        matches = explainer.find(self.application)
+        if not matches:
             text = f"the engine has no application {self.application} that runs; give the whole id, or its last number"
             return {"error": text, "unknown": True}
-        if len(found) > 1:
-            return {"error": several(self.application, [explainer.id_of(each) for each in found])}
-        explained = explainer.explain(found[0], self.ask, self.node)
+        if len(matches) > 1:
+            return {"error": several(self.application, [explainer.id_of(each) for each in matches])}
+        explained = explainer.explain(matches[0], self.ask, self.node)
         starved = [line for line in engine.starved() if starved_queue(line) == explained.queue]
         return explained.plain() | ({"starved": starved} if starved else {})
 
 
-class ExplainDoor(Door):
+class ExplainServer(QuestionServer):
     """Says why applications wait, which nodes are held for whom, and what `observe_only` found."""
 
-    def __init__(self, path: Path, look: Look, observation: Observation | None = None) -> None:
-        """Open the socket, as `Door` does.
+    def __init__(self, path: Path, with_engine: WithEngine, observation: Observation | None = None) -> None:
+        """Open the socket, as `QuestionServer` does.
 
         Args:
             path: where
-            look: shows the engine
+            with_engine: shows the engine
             observation: has what `observe_only` found; None: another process has it
         """
         super().__init__(path)
-        self._look, self._observation = look, observation
+        self._with_engine, self._observation = with_engine, observation
 
     def answer_to(self, line: bytes) -> bytes:
         """Answer a question."""
         try:
-            asked = json.loads(line)
-            if asked.get("engine"):
+            question = json.loads(line)
+            if question.get("engine"):
                 return json.dumps({"error": ONE_ENGINE}).encode()
-            if asked.get("observation") is True and self._observation is not None:
+            if question.get("observation") is True and self._observation is not None:
                 return json.dumps(self._observation.shown()).encode()
-            answer = held_nodes if asked.get("held") is True else Question.of(asked).answer
+            answer = held_nodes if question.get("held") is True else Question.of(question).answer
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return NO_QUESTION
         try:
-            return json.dumps(self._look(answer)).encode()
+            return json.dumps(self._with_engine(answer)).encode()
         except Exception as error:  # one question that fails is no concern of the next
             _log.error("a question was not answered", exc_info=error)
             text = f"the question failed: {printable(f'{type(error).__name__}: {error}')}; the sidecar's log has more"
@@ -99,9 +99,9 @@ class ExplainDoor(Door):
 
 def held_nodes(engine: Engine) -> dict[str, Any]:
     """Return which nodes an engine keeps free for asks, for which applications, and for how much longer at most."""
-    inside, found = engine.inside(), list[dict[str, Any]]()
+    inside, rows = engine.inside(), list[dict[str, Any]]()
     if inside is None:
-        return {"held": found}
+        return {"held": rows}
     cluster, view, texts = inside[0], inside[0].view(), inside[0].names.texts
     nodes = view.nodes
     for node in np.flatnonzero((nodes["hold_row"] >= 0) & (nodes["state"] != NodeState.GONE))[:HELD_MAX].tolist():
@@ -110,10 +110,12 @@ def held_nodes(engine: Engine) -> dict[str, Any]:
             app = view.apps[application]
             whose = application_id(int(app["cluster_timestamp"]), int(app["id"]))
             left_ms = max(int(nodes["hold_until_ms"][node]) - cluster.now_ms, 0)
-            found.append({"node": texts[int(nodes["name"][node])], "application": whose, "left_ms": left_ms})
-    return {"held": found}
+            rows.append({"node": texts[int(nodes["name"][node])], "application": whose, "left_ms": left_ms})
+    return {"held": rows}
 
 
-def open_door(folder: Path | None, look: Look, observation: Observation | None = None) -> ExplainDoor | None:
+def open_explain_server(
+    folder: Path | None, with_engine: WithEngine, observation: Observation | None = None
+) -> ExplainServer | None:
     """Open an engine's door in its state folder."""
-    return opened(folder, lambda path: ExplainDoor(path, look, observation))
+    return opened(folder, lambda path: ExplainServer(path, with_engine, observation))

@@ -94,8 +94,10 @@ def sidecar_code(secret: bytes, address: Address, hello: bytes, answer: bytes) -
 
 def resource_manager_proof(secret: bytes, address: Address, hello: bytes, answer: bytes, limits: Limits) -> bytes:
     """Return the message by which a ResourceManager proves itself and sets its limits."""
-    said = _LIMITS.pack(*limits)
-    return said + hmac.digest(secret, _RESOURCE_MANAGER + _where(address) + hello + answer + said, "sha256")
+    limits_sent = _LIMITS.pack(*limits)
+    return limits_sent + hmac.digest(
+        secret, _RESOURCE_MANAGER + _where(address) + hello + answer + limits_sent, "sha256"
+    )
 
 
 def check_proof(secret: bytes, address: Address, hello: bytes, answer: bytes, proof: bytes) -> Limits:
@@ -148,14 +150,14 @@ def read_greeting(stdin: IO[bytes]) -> Greeting:
     if not line.endswith(b"\n"):
         raise HandshakeError("--managed is for the ResourceManager: it writes a line of JSON to the standard input")
     try:
-        said = json.loads(line)
-        version = said.get("handshake", 0) if isinstance(said, dict) else VERSION
+        document = json.loads(line)
+        version = document.get("handshake", 0) if isinstance(document, dict) else VERSION
         if version != VERSION:
             raise HandshakeError(
                 f"the ResourceManager speaks version {version} of the handshake, this sidecar version {VERSION}: "
                 "give both the same release of Treadle"
             )
-        return Greeting.model_validate(said)
+        return Greeting.model_validate(document)
     except ValidationError as error:
         detail = error.errors(include_input=False)[0]
         raise HandshakeError(
@@ -206,8 +208,8 @@ class ConnectionFile:
         That of one that still runs is left to it: it goes on until its ResourceManager reads the next file.
         """
         try:
-            said = json.loads(read_regular(self._path, CONNECTION_FILE_MAX_BYTES))
-            writer = said.get("pid") if isinstance(said, dict) else None
+            document = json.loads(read_regular(self._path, CONNECTION_FILE_MAX_BYTES))
+            writer = document.get("pid") if isinstance(document, dict) else None
             if isinstance(writer, int) and (writer == os.getpid() or not psutil.pid_exists(writer)):
                 self._path.unlink()
         except (OSError, ValueError, OverflowError, RecursionError):

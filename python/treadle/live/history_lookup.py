@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from treadle import events
-from treadle.am.quotas import Bounds, Keeping
+from treadle.am.quotas import Bounds, QuotaCache
 from treadle.events import INDEX_MAX, KEYS_AHEAD, ApplicationState
 from treadle.history.profile import JobProfile, Measured, RecurrenceKey, predicted
 from treadle.history.splits import (
@@ -54,14 +54,14 @@ class StagedSplits:
 
     def __init__(self) -> None:
         self._places = Places()
-        self._waiting: Keeping[int, str] = Keeping(WAITING)
+        self._waiting: QuotaCache[int, str] = QuotaCache(WAITING)
         """Users of the jobs whose turn has not come, by application."""
         self._had: set[int] = set()
         """Applications that run and had their turn: being reported again is no reason for another one."""
         self._again_ms: dict[str, int] = {}
         """When more is read of a user; of all under the empty name."""
 
-    def look(self, frame: Frame, tracker: StageTracker, staging: str, pending: Collection[str]) -> list[JobSplits]:
+    def update(self, frame: Frame, tracker: StageTracker, staging: str, pending: Collection[str]) -> list[JobSplits]:
         """Return the splits of MapReduce jobs whose AMs have no container yet, as many as there is time for.
 
         Args:
@@ -74,7 +74,7 @@ class StagedSplits:
             self._places.follow(event)
         if not staging or frame.header.snapshot:
             # which splits the maps that run have is not known
-            self._waiting, self._had = Keeping(WAITING), set()
+            self._waiting, self._had = QuotaCache(WAITING), set()
             return []
         for event in frame.events:
             if isinstance(event, events.Applications):
@@ -92,7 +92,7 @@ class StagedSplits:
 
     def _read_some(self, tracker: StageTracker, staging: str, pending: set[str], now_ms: int) -> list[JobSplits]:
         found = []
-        for application, user in self._waiting.things():
+        for application, user in self._waiting.held_keys():
             job = tracker.job(application)
             if job is None or not job.awaiting_am:
                 self._waiting.pop(application)
@@ -175,7 +175,7 @@ class HistoryLookup:
         """Look up jobs that a tracker follows.
 
         Args:
-            tracker: is given each frame before `look` is
+            tracker: is given each frame before `update` is
             find: the profile of a key, None if there is none
         """
         self._tracker = tracker
@@ -192,7 +192,7 @@ class HistoryLookup:
         self.snapshot = SnapshotId(0, 0)
         """Which snapshot the indices of what was returned last count by."""
 
-    def look(self, frame: Frame) -> list[KeyHint]:
+    def update(self, frame: Frame) -> list[KeyHint]:
         """Return hints for what a frame asks for and had none since the last snapshot, in its order."""
         if frame.header.snapshot:
             self.snapshot = SnapshotId(frame.header.epoch, frame.header.sequence)
@@ -229,14 +229,14 @@ class HistoryLookup:
         name = job.stage(priority).name
         if application not in self._profiles:
             self._profiles[application] = _measured_as(self._find(job.key()), job.framework.measured)
-            found = self._tell_ahead(job, application, name)
+            found = self._hints_ahead(job, application, name)
         else:
             ahead = self._ahead.get(application, {}).pop(name, None)
             found = [KeyHint(application, ahead, -1, -1, 0)] if ahead is not None else []
-        asked = self._tell(job, application, key, priority)
+        asked = self._hint_for(job, application, key, priority)
         return [*found, asked] if asked is not None else found
 
-    def _tell_ahead(self, job: JobState, application: int, first: str) -> list[KeyHint]:
+    def _hints_ahead(self, job: JobState, application: int, first: str) -> list[KeyHint]:
         """Return what is known of stages that come after the first one asked for, under keys of their own."""
         profile = self._profiles[application]
         stages = () if profile is None else profile.stages
@@ -254,7 +254,7 @@ class HistoryLookup:
                 found.append(KeyHint(application, key, estimate.duration_ms, estimate.deviation_ms, stage.width))
         return found
 
-    def _tell(self, job: JobState, application: int, key: int, priority: int) -> KeyHint | None:
+    def _hint_for(self, job: JobState, application: int, key: int, priority: int) -> KeyHint | None:
         profile = self._profiles[application]
         name = job.stage(priority).name
         stage = None if profile is None else next((one for one in profile.stages if one.name == name), None)

@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from treadle.am.listener import SPARK
-from treadle.am.quotas import Bounds, Keeping
+from treadle.am.quotas import Bounds, QuotaCache
 from treadle.config.settings import Profiles, Settings
 from treadle.events import Applications, Event, Samples, TaskEstimates, filled
 from treadle.history.database import SAMPLES_MAX, Retention, StoreError
@@ -131,8 +131,8 @@ class ProfileRecorder(Listener):
         self._changed = Condition()
         self._waiting: deque[tuple[Frame | Profiles, int]] = deque()
         """With how many bytes each takes."""
-        self._hints: Keeping[int, tuple[SnapshotId, KeyHint]] = Keeping(HINTS)
-        self._splits: Keeping[int, tuple[SnapshotId, JobSplits]] = Keeping(SPLITS)
+        self._hints: QuotaCache[int, tuple[SnapshotId, KeyHint]] = QuotaCache(HINTS)
+        self._splits: QuotaCache[int, tuple[SnapshotId, JobSplits]] = QuotaCache(SPLITS)
         self._samples: dict[str, Sample | None] = {}
         """Pilot measurements that are not written yet, by application; None: it has ended."""
         self._restored: dict[str, Sample] = {}
@@ -149,7 +149,7 @@ class ProfileRecorder(Listener):
         self._history = HistoryLookup(self._tracker, self._profile)
         self._stages_of: StagesOf = lambda _: ()
         self._staged = StagedSplits()
-        self._runs: Keeping[int, JobRun] = Keeping(WAITING_RUNS)
+        self._runs: QuotaCache[int, JobRun] = QuotaCache(WAITING_RUNS)
         self._numbers = count()
         self._now_ms = 0
         self._samples_ms: int | None = None
@@ -190,8 +190,8 @@ class ProfileRecorder(Listener):
 
     def wants_snapshot(self) -> bool:
         """Say, once, that a store was named after frames had come, of which nothing can be made without a snapshot."""
-        wanted, self._wants_snapshot = self._wants_snapshot, False
-        return wanted
+        wants, self._wants_snapshot = self._wants_snapshot, False
+        return wants
 
     def keep(self, samples: Mapping[str, Sample | None]) -> None:
         """Keep pilot measurements, by YARN's id of the application; None: it has ended. Written with later frames.
@@ -210,24 +210,24 @@ class ProfileRecorder(Listener):
         if not len(self._hints):
             return []
         with self._changed:
-            found, self._hints = self._hints, Keeping(HINTS)
-        return [one for _, one in found.things()]
+            hints, self._hints = self._hints, QuotaCache(HINTS)
+        return [one for _, one in hints.held_keys()]
 
     def splits(self) -> list[tuple[SnapshotId, JobSplits]]:
         """Return the splits of jobs that have come, and have not been returned before."""
         if not len(self._splits):
             return []
         with self._changed:
-            found, self._splits = self._splits, Keeping(SPLITS)
-        return [one for _, one in found.things()]
+            splits, self._splits = self._splits, QuotaCache(SPLITS)
+        return [one for _, one in splits.held_keys()]
 
     def restored(self) -> Mapping[str, Sample]:
         """Return, once, what the sidecar before this one kept of pilots."""
         if not self._restored:
             return {}
         with self._changed:
-            found, self._restored = self._restored, {}
-        return found
+            restored, self._restored = self._restored, {}
+        return restored
 
     def summary(self) -> str:
         """Return in a few words how many of the jobs that run have hints of earlier runs; empty without a store."""
@@ -245,10 +245,10 @@ class ProfileRecorder(Listener):
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: why nothing is remembered now."""
         problem = self._store.problem
-        found: tuple[str, ...] = (f"jobs are not remembered: {problem}",) if problem else ()
+        warnings: tuple[str, ...] = (f"jobs are not remembered: {problem}",) if problem else ()
         if self._enabled and self._tracker.is_full:
-            found += (f"jobs beyond {self._tracker.jobs} at a time are not remembered",)
-        return found
+            warnings += (f"jobs beyond {self._tracker.jobs} at a time are not remembered",)
+        return warnings
 
     def _work(self) -> None:
         while True:
@@ -281,9 +281,9 @@ class ProfileRecorder(Listener):
         if not settings.store:
             self._start_over()
             with self._changed:
-                self._runs = Keeping(WAITING_RUNS)
+                self._runs = QuotaCache(WAITING_RUNS)
                 self._samples.clear()
-                self._hints, self._splits = Keeping(HINTS), Keeping(SPLITS)
+                self._hints, self._splits = QuotaCache(HINTS), QuotaCache(SPLITS)
             return
         self._store.use(self._now_ms, lambda store: None)  # so that what cannot be used is said at once
 
@@ -301,7 +301,7 @@ class ProfileRecorder(Listener):
             self._wait(self._with_stages(run))
         if len(self._runs):
             self._put(now_ms)
-        self._tell(frame)
+        self._follow_frame(frame)
         if self._samples and self._store.may_try(now_ms):
             self._put_samples(now_ms)
 
@@ -310,16 +310,16 @@ class ProfileRecorder(Listener):
         hints = self._stages_of(run.id) if run.key.type == SPARK else ()
         return replace(run, stages=(*run.stages, *hints)) if hints else run
 
-    def _tell(self, frame: Frame) -> None:
+    def _follow_frame(self, frame: Frame) -> None:
         """Look up what earlier runs say of what is asked for the first time."""
-        found = self._history.look(frame)
+        hints = self._history.update(frame)
         with self._changed:
             pending = self._splits.users()
-        splits = self._staged.look(frame, self._tracker, self._settings.staging, pending)
+        splits = self._staged.update(frame, self._tracker, self._settings.staging, pending)
         snapshot = self._history.snapshot
-        if found or splits:
+        if hints or splits:
             with self._changed:
-                for key in found:
+                for key in hints:
                     self._hints.put(next(self._numbers), self._user(key.application), (snapshot, key), 0)
                 for one in splits:
                     self._splits.put(next(self._numbers), self._user(one.application), (snapshot, one), 0)
@@ -356,7 +356,7 @@ class ProfileRecorder(Listener):
     def _put(self, now_ms: int) -> None:
         """Put the runs that wait into the store, as far as it takes them."""
         with self._changed:
-            waiting = self._runs.things()
+            waiting = self._runs.held_keys()
 
         def put_all(store: ProfileStore) -> None:
             for number, run in waiting:
@@ -370,10 +370,10 @@ class ProfileRecorder(Listener):
         """Read what the sidecar before this one kept of pilots."""
         if self._was_restored:
             return
-        found = store.samples()
+        samples = store.samples()
         self._was_restored = True
         with self._changed:
-            self._restored = found
+            self._restored = samples
 
 
 ROWS_MAX: Final = 5_000

@@ -16,7 +16,7 @@ from typing import Any, Final
 import psutil
 
 from treadle.config.part_files import FilePart
-from treadle.config.parts import QUESTIONS
+from treadle.config.parts import PART_KINDS
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.config.yaml_nodes import Path as YamlPath
@@ -24,7 +24,7 @@ from treadle.config.yaml_nodes import YamlDocument
 from treadle.engine import Engine
 from treadle.errors import ConfigError, Problem
 from treadle.policy.user_parts import PartFailure, Watch, unwatched
-from treadle.process_limits import go_first
+from treadle.process_limits import raise_priority
 
 
 def read_live_settings(config: Path | None, watch: Watch = unwatched) -> Settings:
@@ -51,7 +51,7 @@ def read_live_settings(config: Path | None, watch: Watch = unwatched) -> Setting
 
 def has_file_parts(settings: Settings) -> bool:
     """Is any part of the policy from a user's file?"""
-    return any(isinstance(getattr(settings.policy, part).parameters, FilePart) for part in QUESTIONS)
+    return any(isinstance(getattr(settings.policy, part).parameters, FilePart) for part in PART_KINDS)
 
 
 def _try_out(settings: Settings, watch: Watch, where: YamlPath = ()) -> None:
@@ -144,8 +144,8 @@ def _try_here(config: Path) -> dict[str, Any]:
         return {"file": error.file, "problems": [list(_with_bound(problem)) for problem in error.problems]}
     problems = [_slow(settings, ())]
     problems += [_slow(own, ("engines", name)) for name, own in settings.entries.items()]
-    if found := [problem for problem in problems if problem]:
-        return {"file": str(config), "problems": found}
+    if reasons := [problem for problem in problems if problem]:
+        return {"file": str(config), "problems": reasons}
     return {"policy": settings.of_first_engine.policy.name(), "problems": []}
 
 
@@ -187,7 +187,7 @@ def main() -> None:
     cpu_s, limit_s = int(sys.argv[2]), int(sys.argv[3])
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + GRACE_S))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
-    go_first()
+    raise_priority()
     signal.alarm(limit_s)
     # What parts print must not be taken for the answer.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")

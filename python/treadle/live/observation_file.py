@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from treadle.config.trust import trusted_owners
 from treadle.files import write_whole
-from treadle.live.door import Close
+from treadle.live.question_socket import Close
 from treadle.sidecar.agreement import Figures
 from treadle.sidecar.observation import Observation
 
@@ -72,20 +72,20 @@ class ObservationFile:
             write_whole(self._path, content)
             self._saved, self.observation.unsaved = content, ""
         except OSError as error:
-            said = f"what observe_only finds will not outlive the sidecar: {self._path}: {error.strerror}"
-            if said != self.observation.unsaved:
-                _log.warning("%s", said)
-            self.observation.unsaved = said
+            text = f"what observe_only finds will not outlive the sidecar: {self._path}: {error.strerror}"
+            if text != self.observation.unsaved:
+                _log.warning("%s", text)
+            self.observation.unsaved = text
 
 
 def _read(path: Path) -> Figures:
     """Return the figures in a file; new ones if it is not there, or not to be used, which they then say."""
     try:
         with open(path, "rb", opener=_open) as file:
-            found = os.fstat(file.fileno())
-            if found.st_uid not in trusted_owners() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            status = os.fstat(file.fileno())
+            if status.st_uid not in trusted_owners() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 return _lost(path, "others may have written it")
-            content = file.read(BYTES_MAX + 1) if stat.S_ISREG(found.st_mode) else b""
+            content = file.read(BYTES_MAX + 1) if stat.S_ISREG(status.st_mode) else b""
         if len(content) > BYTES_MAX:
             return _lost(path, f"longer than {BYTES_MAX} bytes")
         return Figures.model_validate_json(content)
@@ -103,6 +103,6 @@ def _open(path: str, flags: int) -> int:
 
 
 def _lost(path: Path, why: str) -> Figures:
-    said = f"earlier figures are lost: {path}: {why}"
-    _log.warning("%s", said)
-    return Figures(lost=said[:1000])
+    text = f"earlier figures are lost: {path}: {why}"
+    _log.warning("%s", text)
+    return Figures(lost=text[:1000])

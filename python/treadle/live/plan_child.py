@@ -28,9 +28,9 @@ from treadle.config.settings import Listener, Plans, Profiles
 from treadle.errors import UserError
 from treadle.history.profile import JobRun
 from treadle.history.store import StoredProfiles
-from treadle.live.plan_words import CONTENT_MAX, NOBODY, Said, frame, run_to_bytes, stages_to_bytes
+from treadle.live.plan_messages import CONTENT_MAX, NO_ATTEMPT, MessageKind, frame, run_to_bytes, stages_to_bytes
 from treadle.log_lines import LineLimit, log_to_stderr
-from treadle.process_limits import LISTENER, give_way
+from treadle.process_limits import LISTENER, lower_priority
 
 MEMORY_MAX: Final = 2 << 30
 """Resident bytes; a process that has more ends, and another one is started."""
@@ -145,12 +145,12 @@ class Child:
         try:
             port = self._service.listen(Listener.model_validate(listener)).port
         except UserError as error:
-            self._say(Said.PROBLEM, str(error).encode())
+            self._send(MessageKind.PROBLEM, str(error).encode())
             raise SystemExit(0) from error
-        self._say(Said.READY, json.dumps(port).encode())
-        Thread(target=self._tell, name="news", daemon=True).start()
+        self._send(MessageKind.READY, json.dumps(port).encode())
+        Thread(target=self._send_updates, name="news", daemon=True).start()
 
-    def hear(self, line: bytes) -> None:
+    def handle(self, line: bytes) -> None:
         """Take a line of the sidecar's."""
         what, *words = json.loads(line)
         if what == "begin":
@@ -161,15 +161,15 @@ class Child:
             raise ValueError(f"{what} before begin")
         match what, words:
             case "meet", [attempt, user, queue, type_]:
-                service.meet(Attempt(*attempt), user, queue, type_)
+                service.register_attempt(Attempt(*attempt), user, queue, type_)
             case "key", [attempt, number, key]:
                 service.give_key(Attempt(*attempt), number, bytes.fromhex(key))
             case "part", [attempt]:
-                service.part(Attempt(*attempt))
+                service.forget_attempt(Attempt(*attempt))
             case "machines", [groups]:
-                service.machines([(tuple((name, amount) for name, amount in has), count) for has, count in groups])
+                service.set_machines([(tuple((name, amount) for name, amount in has), count) for has, count in groups])
             case "take", [application]:
-                self._say(Said.STAGES, stages_to_bytes(application, service.take(application)))
+                self._send(MessageKind.STAGES, stages_to_bytes(application, service.take_stages(application)))
             case _:
                 raise ValueError(f"{what} is not known")
 
@@ -180,9 +180,9 @@ class Child:
         if len(content) > CONTENT_MAX:
             _log.info("a run of %d bytes is not remembered", len(content))
             return
-        self._say(Said.RUN, content)
+        self._send(MessageKind.RUN, content)
 
-    def _tell(self) -> None:
+    def _send_updates(self) -> None:
         assert self._service is not None
         refused = 0
         memory = Memory()
@@ -194,21 +194,21 @@ class Child:
                 os._exit(EXIT_MEMORY)
             for _ in range(REPORTS_AT_ONCE):
                 try:
-                    news = self._service.news()
+                    news = self._service.next_update()
                 except Exception:  # one attempt's DAG is no concern of the others
                     _log.exception("the engine does not hear of a DAG")
                     continue
                 if news is None:
                     break
                 _, attempt, claims = news
-                self._say(Said.CLAIMS, claims.tobytes(), attempt)
+                self._send(MessageKind.CLAIMS, claims.tobytes(), attempt)
             now = self._service.rates.refused + self._runs.refused
             if now != refused:
                 refused = now
-                self._say(Said.REFUSED, json.dumps(refused).encode())
+                self._send(MessageKind.REFUSED, json.dumps(refused).encode())
 
-    def _say(self, said: Said, content: bytes, attempt: Attempt = NOBODY) -> None:
-        whole = frame(said, content, attempt)
+    def _send(self, kind: MessageKind, content: bytes, attempt: Attempt = NO_ATTEMPT) -> None:
+        whole = frame(kind, content, attempt)
         with self._lock:
             while whole:
                 whole = whole[os.write(self._out, whole) :]
@@ -220,7 +220,7 @@ def main() -> None:
     for handler in logging.getLogger().handlers:
         handler.addFilter(LineLimit(*LINES))
     logging.getLogger("numba").setLevel(logging.WARNING)
-    give_way(LISTENER)
+    lower_priority(LISTENER)
     sys.setswitchinterval(SWITCH_S)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_MAX, ADDRESSES_MAX))
@@ -229,7 +229,7 @@ def main() -> None:
     child = Child(out)
     try:
         for line in sys.stdin.buffer:
-            child.hear(line)
+            child.handle(line)
     except BrokenPipeError:
         _log.info("the sidecar is gone")
     logging.shutdown()

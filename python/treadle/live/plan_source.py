@@ -31,14 +31,14 @@ import numpy as np
 from treadle import events
 from treadle.am.listener import TYPES
 from treadle.am.protocol import NUMBERS_MAX, Attempt, MessageError
-from treadle.am.quotas import Bounds, FairQueue, Keeping
+from treadle.am.quotas import Bounds, FairQueue, QuotaCache
 from treadle.am.registries import CLAIM, CLAIMS_MAX, Amounts, Claims, read_claims, runs_of
 from treadle.config.settings import Profiles, Settings
 from treadle.config.trust import connect
 from treadle.errors import counted, printable
 from treadle.events import Event, NodeState, PlanRanks, Replaces, TaskClaims
 from treadle.history.profile import JobRun, StageRun
-from treadle.live.plan_words import Said, line, read_frame, run_from_bytes, stages_from_bytes
+from treadle.live.plan_messages import MessageKind, line, read_frame, run_from_bytes, stages_from_bytes
 from treadle.live.session import Listener
 from treadle.wire.frames import Frame
 
@@ -49,7 +49,7 @@ ALLOCATOR: Final = MappingProxyType({"MALLOC_ARENA_MAX": "2"})
 made a process that kept 2 GiB. A value that is set otherwise is kept."""
 
 
-class Started:
+class PlanChild:
     """A process of this user's."""
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
@@ -57,10 +57,10 @@ class Started:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            process_group=0,  # not a session: it would get as much of the processors as this one (`give_way`)
+            process_group=0,  # not a session: it would get as much of the processors as this one (`lower_priority`)
             env={**ALLOCATOR, **os.environ},
         )
-        self.stdin, self.said = cast(BinaryIO, self.popen.stdin), cast(BinaryIO, self.popen.stdout)
+        self.stdin, self.stdout = cast(BinaryIO, self.popen.stdin), cast(BinaryIO, self.popen.stdout)
 
     def kill(self) -> None:
         """End it."""
@@ -71,11 +71,11 @@ class Started:
         # what it no longer reads would be written once more at the end, and fail in place of the reason
         with suppress(OSError):
             self.stdin.close()
-        self.said.close()
+        self.stdout.close()
         return f"the plan listener's process ended with code {self.popen.wait()}"
 
 
-class Reached:
+class PlanSocket:
     """A process behind a socket; it ends when the connection does."""
 
     def __init__(self, path: Path) -> None:
@@ -87,7 +87,7 @@ class Reached:
         self._path = path
         self._connected = connect(path, "listener.socket", "treadle-plans.socket")
         self.stdin: BinaryIO = self._connected.makefile("wb")
-        self.said: BinaryIO = self._connected.makefile("rb")
+        self.stdout: BinaryIO = self._connected.makefile("rb")
 
     def kill(self) -> None:
         """End the connection."""
@@ -96,20 +96,20 @@ class Reached:
 
     def close(self) -> str:
         """Return how it ended, as far as that is known here."""
-        for stream in (self.stdin, self.said, self._connected):
+        for stream in (self.stdin, self.stdout, self._connected):
             with suppress(OSError):
                 stream.close()
         return f"the plan listener behind {self._path} has ended; its own log says why"
 
 
-PlanProcess = Started | Reached
+PlanProcess = PlanChild | PlanSocket
 
 _log = logging.getLogger(__name__)
 
 BYTES: Final = Bounds(CLAIMS_MAX * CLAIM.itemsize, 8 << 20, 64 << 20)
 """Of what the engine may get of an attempt's DAG, of those of a user, of all."""
 
-WORDS_MAX: Final = 100_000
+LINES_MAX: Final = 100_000
 """Lines that wait for the listener; beyond, it is started anew and gets the current state."""
 
 START_S: Final = 120.0
@@ -123,7 +123,7 @@ TAKE_S: Final = 2.0
 
 
 @dataclass(eq=False)
-class _Known:
+class _AttemptFacts:
     user: str
     queue: str
     type: str
@@ -138,30 +138,30 @@ class PlanLink:
     ) -> None:
         """Begin with no process; `start` makes one."""
         listener, profiles = settings.listener, settings.profiles
-        self._open: Callable[[], PlanProcess] = partial(Started, command)
+        self._open: Callable[[], PlanProcess] = partial(PlanChild, command)
         if listener.socket:
-            self._open = partial(Reached, Path(listener.socket))
+            self._open = partial(PlanSocket, Path(listener.socket))
             profiles = Profiles()  # the store is this user's
         self._begin = line("begin", *(part.model_dump(mode="json") for part in (settings.plans, listener, profiles)))
         self._address = listener.address
         self._remember = remember
         self._lock = Lock()
-        self._known: dict[Attempt, _Known] = {}
-        self._claims: Keeping[Attempt, Claims] = Keeping(BYTES)
-        self._news: FairQueue[Attempt] = FairQueue()
+        self._known: dict[Attempt, _AttemptFacts] = {}
+        self._claims: QuotaCache[Attempt, Claims] = QuotaCache(BYTES)
+        self._updates: FairQueue[Attempt] = FairQueue()
         self._nodes: Mapping[int, Amounts] = {}
         self._changed = Condition()
-        self._words: deque[tuple[Any, ...]] = deque()
+        self._lines: deque[tuple[Any, ...]] = deque()
         self._nodes_changed = False
         self._child: PlanProcess | None = None
         self._closed = ThreadEvent()
-        self._settled = ThreadEvent()
+        self._first_outcome = ThreadEvent()
         """The first process listens, or has said why it cannot."""
         self._stages: dict[str, list[bytes] | None] = {}
         self._answered = Condition()
         self._problem = ""
         self._listening = False
-        self._cannot = False
+        self._has_failed = False
         """The process has said why it ends."""
         self._refused = 0
         self._thread = Thread(target=self._run, name="plan listener", daemon=True)
@@ -171,7 +171,7 @@ class PlanLink:
     def start(self) -> None:
         """Start the process and wait until it listens, or until `summary` says why it does not: that is tried again."""
         self._thread.start()
-        if not self._settled.wait(START_S):
+        if not self._first_outcome.wait(START_S):
             self._fail(f"listener: its process has said nothing for {START_S:g} s; see the log")
 
     def close(self) -> None:
@@ -188,21 +188,21 @@ class PlanLink:
 
     # For the thread that decides.
 
-    def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
+    def register_attempt(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
         """Take that an attempt runs: whose it is, in which queue, and its application type in upper case."""
         with self._lock:
-            known = self._known.setdefault(attempt, _Known(user, queue, type_))
+            known = self._known.setdefault(attempt, _AttemptFacts(user, queue, type_))
             known.user, known.queue, known.type = user, queue, type_
-        self._say("meet", attempt, user, queue, type_)
+        self._enqueue("meet", attempt, user, queue, type_)
 
-    def part(self, attempt: Attempt) -> None:
+    def forget_attempt(self, attempt: Attempt) -> None:
         """Forget an attempt that has ended."""
         with self._lock:
             known = self._known.pop(attempt, None)
             self._claims.pop(attempt)
             if known is not None:
-                self._news.discard(known.user, attempt)
-        self._say("part", attempt)
+                self._updates.discard(known.user, attempt)
+        self._enqueue("part", attempt)
 
     def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
         """Take a key of an attempt."""
@@ -214,18 +214,18 @@ class PlanLink:
             known.keys[number] = key
             while len(known.keys) > NUMBERS_MAX:
                 del known.keys[next(iter(known.keys))]
-        self._say("key", attempt, number, key.hex())
+        self._enqueue("key", attempt, number, key.hex())
 
-    def machines(self, nodes: Mapping[int, Amounts]) -> None:
+    def set_machines(self, nodes: Mapping[int, Amounts]) -> None:
         """Take what each usable node has; not changed afterwards."""
         with self._changed:
             self._nodes, self._nodes_changed = nodes, True
             self._changed.notify()
 
-    def news(self) -> Attempt | None:
+    def next_update(self) -> Attempt | None:
         """Return an attempt of whose DAG something new is known, each user's in turn; None if there is none."""
         with self._lock:
-            return self._news.pop()[1] if self._news else None
+            return self._updates.pop()[1] if self._updates else None
 
     def claims(self, attempt: Attempt) -> Claims | None:
         """Return what the engine should know of an attempt's DAG, not to be changed; None if nothing was heard."""
@@ -245,7 +245,7 @@ class PlanLink:
 
     # For the recorder of jobs.
 
-    def take(self, application: str) -> tuple[StageRun, ...]:
+    def take_stages(self, application: str) -> tuple[StageRun, ...]:
         """Return, once, what an application's driver has reported of its stages; waits for `TAKE_S` at most.
 
         Nothing is known while nobody listens: what a listener has heard ends with its process.
@@ -253,7 +253,7 @@ class PlanLink:
         with self._answered:
             self._stages[application] = None
             if self._listening:
-                self._say("take", application)
+                self._enqueue("take", application)
             self._answered.wait_for(lambda: self._stages[application] is not None or not self._listening, TAKE_S)
             stages = self._stages.pop(application)
         try:
@@ -264,13 +264,13 @@ class PlanLink:
 
     # The process.
 
-    def _say(self, *words: Any) -> None:
+    def _enqueue(self, *elements: Any) -> None:
         with self._changed:
-            if len(self._words) >= WORDS_MAX:
-                self._words.clear()
+            if len(self._lines) >= LINES_MAX:
+                self._lines.clear()
                 if self._child is not None:
                     self._child.kill()  # its successor gets the state of that moment
-            self._words.append(words)
+            self._lines.append(elements)
             self._changed.notify()
 
     def _run(self) -> None:
@@ -278,7 +278,7 @@ class PlanLink:
         while not self._closed.is_set():
             began_s = time.monotonic()
             try:
-                self._live()
+                self._run_once()
             except Exception as error:  # whatever the process said: another one is started
                 self._fail(f"the plan listener: {printable(str(error)) or type(error).__name__}")
             if time.monotonic() - began_s > PAUSE_MAX_S:
@@ -287,9 +287,9 @@ class PlanLink:
                 _log.warning("the plan listener is restarted")
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
-    def _live(self) -> None:
+    def _run_once(self) -> None:
         """Start a process and hear what it says until it ends."""
-        self._cannot = False
+        self._has_failed = False
         child = self._child = self._open()
         if self._closed.is_set():
             child.kill()
@@ -297,8 +297,8 @@ class PlanLink:
         writer = Thread(target=self._write, args=(child, over), name="to the plan listener", daemon=True)
         writer.start()
         try:
-            while (found := read_frame(child.said)) is not None:
-                self._hear(*found)
+            while (message := read_frame(child.stdout)) is not None:
+                self._handle(*message)
         finally:
             child.kill()
             with self._changed:
@@ -310,22 +310,22 @@ class PlanLink:
             writer.join()
             ended = child.close()
             self._forget()
-        if not self._closed.is_set() and not self._cannot:
+        if not self._closed.is_set() and not self._has_failed:
             self._fail(ended)
 
     def _write(self, child: PlanProcess, over: ThreadEvent) -> None:
         """Send a new process everything, and then what changes."""
         try:
             with self._changed:
-                self._words.clear()
+                self._lines.clear()
                 self._nodes_changed = True
-            child.stdin.write(self._begin + b"".join(self._all()))
+            child.stdin.write(self._begin + b"".join(self._state_lines()))
             child.stdin.flush()
             while True:
                 with self._changed:
-                    self._changed.wait_for(lambda: bool(self._words) or self._nodes_changed or over.is_set())
-                    words, nodes = list(self._words), self._nodes if self._nodes_changed else None
-                    self._words.clear()
+                    self._changed.wait_for(lambda: bool(self._lines) or self._nodes_changed or over.is_set())
+                    words, nodes = list(self._lines), self._nodes if self._nodes_changed else None
+                    self._lines.clear()
                     self._nodes_changed = False
                 if over.is_set():
                     return
@@ -336,41 +336,41 @@ class PlanLink:
         except OSError as error:
             _log.info("the plan listener hears no more: %s", error)
 
-    def _all(self) -> list[bytes]:
+    def _state_lines(self) -> list[bytes]:
         with self._lock:
             known = [(attempt, one, list(one.keys.items())) for attempt, one in self._known.items()]
-        said = []
+        lines = []
         for attempt, one, keys in known:
-            said.append(line("meet", attempt, one.user, one.queue, one.type))
-            said += [line("key", attempt, number, key.hex()) for number, key in keys]
-        return said
+            lines.append(line("meet", attempt, one.user, one.queue, one.type))
+            lines += [line("key", attempt, number, key.hex()) for number, key in keys]
+        return lines
 
-    def _hear(self, said: Said, attempt: Attempt, content: bytes) -> None:
+    def _handle(self, kind: MessageKind, attempt: Attempt, content: bytes) -> None:
         """Take a frame of the process's.
 
         Raises:
             ValueError: it makes no sense.
         """
-        match said:
-            case Said.CLAIMS:
+        match kind:
+            case MessageKind.CLAIMS:
                 self._take_claims(attempt, read_claims(content))
-            case Said.RUN:
+            case MessageKind.RUN:
                 self._remember(run_from_bytes(content))
-            case Said.STAGES:
+            case MessageKind.STAGES:
                 application, stages = stages_from_bytes(content)
                 with self._answered:
                     if application in self._stages:
                         self._stages[application] = stages
                     self._answered.notify_all()
-            case Said.REFUSED:
+            case MessageKind.REFUSED:
                 self._refused = int(json.loads(content))
-            case Said.READY:
+            case MessageKind.READY:
                 self.port, self._problem = int(json.loads(content)), ""
                 self._listening = True
-                self._settled.set()
+                self._first_outcome.set()
                 _log.info("application masters may ask for plans at %s port %d", self._address, self.port)
-            case Said.PROBLEM:
-                self._cannot = True
+            case MessageKind.PROBLEM:
+                self._has_failed = True
                 self._fail(printable(content.decode("utf-8", "replace")))
 
     def _take_claims(self, attempt: Attempt, claims: Claims) -> None:
@@ -378,7 +378,7 @@ class PlanLink:
             known = self._known.get(attempt)
             if known is not None:
                 self._claims.put(attempt, known.user, claims, claims.nbytes)
-                self._news.put(known.user, attempt)
+                self._updates.put(known.user, attempt)
 
     def _forget(self) -> None:
         """Drop everything that was received: its sender is gone."""
@@ -386,13 +386,13 @@ class PlanLink:
             for attempt, known in self._known.items():
                 if attempt in self._claims:
                     self._claims.put(attempt, known.user, read_claims(b""), 0)
-                    self._news.put(known.user, attempt)
+                    self._updates.put(known.user, attempt)
 
     def _fail(self, problem: str) -> None:
         if problem != self._problem:  # the same reason, each time it is tried again, is no news
             _log.error("%s", problem)
         self._problem = problem
-        self._settled.set()
+        self._first_outcome.set()
 
 
 def _machines(nodes: Mapping[int, Amounts]) -> bytes:
@@ -410,7 +410,7 @@ KEYS_MAX: Final = 3_000
 """Request keys of an application that may have hints; a DAG that is planned has no more priorities."""
 
 _NOTHING: Final = np.array([(0, -1, -1, -1, -1.0)], CLAIM)
-_SAID: Final = ("tasks", "duration_ms", "deviation_ms", "score")
+_HINT_COLUMNS: Final = ("tasks", "duration_ms", "deviation_ms", "score")
 
 
 @dataclass(eq=False)
@@ -421,20 +421,20 @@ class _Application:
     """By request key, in order of their coming: that of the rows below."""
     sent: Claims = field(default_factory=lambda: np.zeros(0, CLAIM))
     """What the engine was given for each request key; nothing for those after the last one."""
-    said: Any = field(default_factory=lambda: np.zeros(0, bool))
+    is_sent: Any = field(default_factory=lambda: np.zeros(0, bool))
     """Was it given anything?"""
     sent_before: frozenset[int] = frozenset()
     """Priorities of request keys that had hints before a snapshot, which gave them other keys."""
 
     def priorities_sent(self) -> frozenset[int]:
         """Return the priorities of request keys that the engine has hints for."""
-        priorities = zip(self.priorities.values(), self.said.tolist(), strict=False)
+        priorities = zip(self.priorities.values(), self.is_sent.tolist(), strict=False)
         return self.sent_before.union(priority for priority, said in priorities if said)
 
     def forget(self) -> None:
         """Take that the engine knows nothing, and that request keys are given anew."""
         self.priorities.clear()
-        self.sent, self.said = self.sent[:0], self.said[:0]
+        self.sent, self.is_sent = self.sent[:0], self.is_sent[:0]
         self.sent_before = frozenset()
 
     def changes(self, claims: Claims | None, most: int) -> tuple[Any, Any, bool]:
@@ -446,7 +446,7 @@ class _Application:
         many = len(self.priorities)
         if len(self.sent) < many:
             self.sent = np.concatenate([self.sent, np.repeat(_NOTHING, many - len(self.sent))])
-            self.said = np.concatenate([self.said, np.zeros(many - len(self.said), bool)])
+            self.is_sent = np.concatenate([self.is_sent, np.zeros(many - len(self.is_sent), bool)])
         known = _NOTHING[:0] if claims is None else claims
         priorities = np.fromiter(self.priorities.values(), np.int64, many)
         at = np.searchsorted(known["priority"], priorities)
@@ -455,12 +455,12 @@ class _Application:
         now = np.repeat(_NOTHING, many)
         now[there] = known[at[there]]
         differs = np.zeros(many, bool)
-        for name in _SAID:
+        for name in _HINT_COLUMNS:
             differs |= now[name] != self.sent[name]
         unsure = np.isin(priorities, list(self.sent_before))
-        changed = np.flatnonzero(((there | unsure) & ~self.said) | (self.said & differs))
+        changed = np.flatnonzero(((there | unsure) & ~self.is_sent) | (self.is_sent & differs))
         rows, more = changed[:most], len(changed) > most
-        self.sent[rows], self.said[rows] = now[rows], True
+        self.sent[rows], self.is_sent[rows] = now[rows], True
         return np.fromiter(self.priorities, np.int64, many)[rows], now[rows], more
 
 
@@ -468,7 +468,7 @@ class PlanEventSource(Listener):
     """Sends an engine which request keys are which vertices of a plan, and how long their tasks take."""
 
     def __init__(self, side: PlanLink) -> None:
-        self._side = side
+        self._link = side
         self._names: list[str] = []
         self._resources: tuple[tuple[int, str], ...] = ()
         self._queues: dict[int, str] = {}
@@ -502,15 +502,15 @@ class PlanEventSource(Listener):
         if frame.header.more:
             return ()
         for attempt in self._before.keys() - self._index.keys():
-            self._side.part(attempt)
+            self._link.forget_attempt(attempt)
         self._before.clear()
-        return self._look()
+        return self._new_events()
 
     def again(self, applications: Iterable[int]) -> None:
         """Return all that is known of some applications with the next frames, as if it were new."""
         for index in applications:
             if (known := self._applications.get(index)) is not None:
-                known.sent, known.said = known.sent[:0], known.said[:0]
+                known.sent, known.is_sent = known.sent[:0], known.is_sent[:0]
                 self._waiting.put(known.user, index)
 
     def forget(self) -> None:
@@ -522,11 +522,11 @@ class PlanEventSource(Listener):
     def summary(self) -> str:
         """Return in a few words how many DAGs are known, and what is wrong."""
         planned = f"{counted(len(self._planned), 'DAG')} by their application masters" if self._planned else ""
-        return "; ".join(filter(None, (planned, self._side.summary())))
+        return "; ".join(filter(None, (planned, self._link.summary())))
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: why there are no plans."""
-        return tuple(filter(None, (self._side.problem(),)))
+        return tuple(filter(None, (self._link.problem(),)))
 
     def keys_for(self) -> Sequence[str]:
         """Return the types of the applications whose AMs may ask for plans."""
@@ -568,13 +568,13 @@ class PlanEventSource(Listener):
         # Nearly all frames have what is free alone.
         if changed:
             self._nodes = {node: has for node, has in (self._nodes | changed).items() if has is not None}
-            self._side.machines(self._nodes)
+            self._link.set_machines(self._nodes)
 
     def _follow_applications(self, event: events.Applications) -> None:
         ended = event.ended()
         for row, index in enumerate(event.application.tolist()):
             if ended[row]:
-                self._part(index)
+                self._forget_attempt(index)
                 continue
             type_ = self._names[event.type_name[row]].upper()
             if type_ not in TYPES:
@@ -587,16 +587,16 @@ class PlanEventSource(Listener):
                 self._applications[index].sent_before = self._before.get(attempt, frozenset())
             elif event.replaces[row] & Replaces.REQUESTS:
                 known.forget()
-            self._side.meet(attempt, user, queue, type_)
+            self._link.register_attempt(attempt, user, queue, type_)
 
-    def _part(self, index: int) -> None:
+    def _forget_attempt(self, index: int) -> None:
         """Forget an attempt that has ended."""
         gone = self._applications.pop(index, None)
         if gone is not None:
             self._waiting.discard(gone.user, index)
             self._planned.discard(index)
             self._index.pop(gone.attempt, None)
-            self._side.part(gone.attempt)
+            self._link.forget_attempt(gone.attempt)
 
     def _follow_requests(self, event: events.Requests) -> None:
         for row in np.flatnonzero(np.isin(event.application, list(self._applications))).tolist():
@@ -613,23 +613,23 @@ class PlanEventSource(Listener):
             if application is not None:
                 words = (event.word0, event.word1, event.word2, event.word3)
                 key = b"".join(int(word[row]).to_bytes(8, "little", signed=True) for word in words)
-                self._side.give_key(application.attempt, int(event.number[row]), key)
+                self._link.give_key(application.attempt, int(event.number[row]), key)
 
-    def _look(self) -> Sequence[Event]:
+    def _new_events(self) -> Sequence[Event]:
         """Look at applications of which something is new, as many as may be."""
         for _ in range(LOOKED_MAX):
-            attempt = self._side.news()
+            attempt = self._link.next_update()
             if attempt is None:
                 break
             if (index := self._index.get(attempt)) is not None:
                 self._waiting.put(self._applications[index].user, index)
-        found, left, again = [], ROWS_MAX, []
+        events, left, again = [], ROWS_MAX, []
         for _ in range(LOOKED_MAX):
             if not self._waiting or not left:
                 break
             user, index = self._waiting.pop()
             application = self._applications[index]
-            claims = self._side.claims(application.attempt)
+            claims = self._link.claims(application.attempt)
             keys, rows, more = application.changes(claims, left)
             if claims is not None and len(claims):
                 self._planned.add(index)
@@ -638,15 +638,15 @@ class PlanEventSource(Listener):
             if more:
                 again.append((user, index))
             if len(keys):
-                found.append((np.full(len(keys), index, np.int32), keys.astype(np.int32), rows))
+                events.append((np.full(len(keys), index, np.int32), keys.astype(np.int32), rows))
                 left -= len(keys)
         for user, index in again:
             self._waiting.put(user, index)
-        return _events(*(np.concatenate(columns) for columns in zip(*found, strict=True))) if found else ()
+        return _events(*(np.concatenate(columns) for columns in zip(*events, strict=True))) if events else ()
 
 
 def _events(application: Any, key: Any, rows: Any) -> Sequence[Event]:
-    said = {name: np.ascontiguousarray(rows[name]) for name in _SAID}
+    said = {name: np.ascontiguousarray(rows[name]) for name in _HINT_COLUMNS}
     return (
         PlanRanks(application=application, key=key, score=said["score"]),
         TaskClaims(
@@ -678,5 +678,5 @@ def open_plans(
         return None
     link = PlanLink(settings, remember)
     link.start()
-    ask_stages(link.take)
+    ask_stages(link.take_stages)
     return PlanEventSource(link)

@@ -74,7 +74,7 @@ STAGES_S: Final = 3.0
 """How long a finished job waits for what the plan listener has heard of its stages."""
 
 
-class Beside(Listener):
+class HubEvents(Listener):
     """An event source. The hub has the plan listener, and says and warns of it itself."""
 
     def __init__(self, listens: bool) -> None:
@@ -86,10 +86,10 @@ class Beside(Listener):
         self._stages: dict[str, Sequence[StageRun]] = {}
         self._changed = Condition()
 
-    def take(self, events: Sequence[Event], told: Sequence[object]) -> None:
+    def take(self, events: Sequence[Event], remembered: Sequence[object]) -> None:
         """Take what comes with the next frame: hints, and finished jobs and stages by YARN's id."""
         self._events = events
-        for thing in told:
+        for thing in remembered:
             if isinstance(thing, JobRun):
                 self.remember(thing)
             elif isinstance(thing, tuple):
@@ -124,7 +124,7 @@ class LivePolicies(Listener):
         config: Path | None,
         memory: PolicyMemory | None = None,
         engine: str = "",
-        beside: Beside | None = None,
+        hub_events: HubEvents | None = None,
     ) -> None:
         """Read nothing yet.
 
@@ -132,10 +132,10 @@ class LivePolicies(Listener):
             config: treadle.yaml
             memory: of policies; without one that of the engine's folder
             engine: one of several; empty: the only one
-            beside: what the engine's hub says, in place of a plan listener
+            hub_events: what the engine's hub says, in place of a plan listener
         """
         self._config = config
-        self._engine, self._beside = engine, beside
+        self._engine, self._hub_events = engine, hub_events
         self._is_first = False
         self._memory = memory or PolicyMemory(None if config is None else state_folder(config, engine=engine))
         self._good: Settings | None = None
@@ -209,12 +209,12 @@ class LivePolicies(Listener):
         recorder = ProfileRecorder()
         recorder.follow(settings)
         recorder.start()
-        plans: Listener | None = self._beside
-        if self._beside is None:
+        plans: Listener | None = self._hub_events
+        if self._hub_events is None:
             plans = open_plans(settings, recorder.remember, recorder.ask_stages)
         else:
-            self._beside.remember = recorder.remember
-            recorder.ask_stages(self._beside.stages_of)
+            self._hub_events.remember = recorder.remember
+            recorder.ask_stages(self._hub_events.stages_of)
         keys_for = () if plans is None else plans.keys_for()
         ticks = LiveRecorder("" if self._is_first else self._engine, keys_for=keys_for, follows_file=not self.refusal)
         ticks.follow(settings)
@@ -226,11 +226,11 @@ class LivePolicies(Listener):
             reply_max_bytes=reply_max_bytes,
             clock_ns=clock_ns,
             settings=settings,
-            submit=_beside,
+            submit=_on_thread,
             listeners=(self, recorder, HistorySource(recorder), *(() if plans is None else (plans,)), ticks),
             observation=observation,
         )
-        session.say(self.refusal)
+        session.set_policy_error(self.refusal)
         return session
 
     def close(self, why: str) -> None:
@@ -313,7 +313,7 @@ class LivePolicies(Listener):
             return None
 
 
-def _beside(read: Callable[[], Settings]) -> Future[Settings]:
+def _on_thread(read: Callable[[], Settings]) -> Future[Settings]:
     """Read settings on a thread that nobody waits for at the end of the process."""
     future: Future[Settings] = Future()
 

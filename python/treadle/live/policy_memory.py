@@ -157,8 +157,8 @@ class PolicyMemory:
         try:
             descriptor = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW)
             with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-                found = os.fstat(descriptor)
-                if found.st_uid not in trusted_owners() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                status = os.fstat(descriptor)
+                if status.st_uid not in trusted_owners() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                     _log.warning("%s/%s is not believed: others may have written it", self._folder, name)
                     return ""
                 return file.read(BYTES_MAX)

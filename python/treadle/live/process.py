@@ -25,10 +25,10 @@ from treadle.compiled.cache_folder import KernelCache, may_write_here, reason_ag
 from treadle.config.reader import read_roster, read_section
 from treadle.config.settings import Kernels
 from treadle.errors import ConfigError, Problem, UserError
-from treadle.live.door import Close, close_all
 from treadle.live.handshake import ConnectionFile, Greeting, new_secret, read_greeting, say
+from treadle.live.question_socket import Close, close_all
 from treadle.log_lines import log_to_stderr, shorten
-from treadle.process_limits import garbage_sought_rarely, go_first
+from treadle.process_limits import raise_priority, relaxed_gc
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def run_managed(config: Path | None) -> int:
     """Serve the ResourceManager that started this process, and end with it. Returns an exit code on failure only."""
     _log_to_stderr()
     Thread(target=_keep_log_short, name="log", daemon=True).start()
-    go_first()
+    raise_priority()
     stdin, out = sys.stdin.buffer, _take_stdout()
     cache: KernelCache | None = None
     try:
@@ -85,7 +85,7 @@ def run_external(connection_file: Path, config: Path | None, group: str | None =
         ConfigError: the settings are wrong.
     """
     _log_to_stderr()
-    go_first()
+    raise_priority()
     secret = new_secret()
     file, cache = ConnectionFile(connection_file, group), kernel_cache(config)
     file.remove_stale()
@@ -181,7 +181,7 @@ def loading() -> Iterator[None]:
 
     A fifth of a start would go into it, and later a tenth of a second of one decision in many.
     """
-    with garbage_sought_rarely():
+    with relaxed_gc():
         yield
         gc.freeze()
 

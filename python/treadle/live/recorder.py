@@ -253,12 +253,12 @@ class LiveRecorder(Listener):
             kept = without_keys(frame)
             header, _ = read_frame_header(kept)
         except WireError:
-            self._lose("a frame was no frame")
+            self._note_gap("a frame was no frame")
             return False
         now_s = self._clock_s()
         if self._broken:
             self._broken = False
-            self._lose("the recording could not be written")
+            self._note_gap("the recording could not be written")
         due = self._open and (now_s >= self._due_s or self._writer.bytes >= self._record.segment_mb << 20)
         if header.snapshot and (due or not self._open):
             self._next(now_s)
@@ -298,7 +298,7 @@ class LiveRecorder(Listener):
         )
         self._switches = switches
         if not self._put(kept, _TICK_BYTES + len(frame) + len(tick.answer) + _size_beside(kept)):
-            self._lose("the writer fell behind")
+            self._note_gap("the writer fell behind")
 
     def summary(self) -> str:
         """Return in a few words what was recorded; empty if nothing is."""
@@ -311,12 +311,12 @@ class LiveRecorder(Listener):
         """Return why nothing is recorded, and what is missing."""
         if not self._record.folder:
             return ()
-        found = []
+        warnings = []
         if self.problem:
-            found.append(f"nothing is recorded: {self.problem}")
+            warnings.append(f"nothing is recorded: {self.problem}")
         if self.gaps:
-            found.append(f"the recording has {self.gaps} gaps, {self.dropped} frames are not in it: {self._why}")
-        return found
+            warnings.append(f"the recording has {self.gaps} gaps, {self.dropped} frames are not in it: {self._why}")
+        return warnings
 
     def _next(self, now_s: float) -> None:
         """Begin the next segment; the one before ends."""
@@ -342,7 +342,7 @@ class LiveRecorder(Listener):
         self._open, self._follows, self._dropped_here, self._noted = True, True, 0, None
         self._due_s = now_s + 60 * self._record.segment_minutes
 
-    def _lose(self, why: str) -> None:
+    def _note_gap(self, why: str) -> None:
         """End the segment because something was lost."""
         if self._open:
             self.gaps += 1

@@ -228,20 +228,20 @@ class LoopbackConnection(CallbackConnection):
 
     def _receive(self, length: int, deadline_s: float) -> bytes:
         """Return ``length`` bytes; what follows stays unread."""
-        said = b""
-        while len(said) < length:
+        received = b""
+        while len(received) < length:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 raise RefusedError("no handshake in time")
             self._connected.settimeout(left_s)
             try:
-                part = self._connected.recv(length - len(said))
+                part = self._connected.recv(length - len(received))
             except TimeoutError as error:
                 raise RefusedError("no handshake in time") from error
             if not part:
                 raise RefusedError("gone before the handshake was over")
-            said += part
-        return said
+            received += part
+        return received
 
     def _next_frame(self, line_max_bytes: int) -> bytes | None:
         """Return the argument of the next call, None if the other end has gone."""

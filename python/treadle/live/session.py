@@ -95,7 +95,7 @@ LATEST: Final = 10_000
 """Number of waits that are remembered."""
 
 
-class Waits:
+class WaitMetrics:
     """The waits of one engine's applications, by the ResourceManager's clock: as exact as frames come."""
 
     def __init__(self) -> None:
@@ -105,8 +105,8 @@ class Waits:
         """Of applications that ask and were not tried since: when they began to; else -1."""
         self._waits_ms: deque[int] = deque(maxlen=LATEST)
         self._tried = 0
-        self._told: Mapping[str, int] = {}
-        self._told_ms = 0
+        self._latest: Mapping[str, int] = {}
+        self._latest_ms = 0
 
     def take(self, header: FrameHeader, pending: I64) -> None:
         """Take notice of who asks for something, and asked for nothing before; ``pending``: how much each asks for."""
@@ -127,18 +127,18 @@ class Waits:
 
     def figures(self, now_ms: int, more: Mapping[str, int]) -> Mapping[str, int]:
         """Return what is measured, with ``more``; the same again for a while."""
-        if self._told and 0 <= now_ms - self._told_ms < REPORT_INTERVAL_MS:
-            return self._told
+        if self._latest and 0 <= now_ms - self._latest_ms < REPORT_INTERVAL_MS:
+            return self._latest
         waits = np.array(self._waits_ms or [0])
-        self._told_ms = now_ms
-        self._told = {
+        self._latest_ms = now_ms
+        self._latest = {
             "attempts": self._tried,
             "wait_mean_ms": round(float(waits.mean())),
             "wait_p50_ms": round(float(np.percentile(waits, 50))),
             "wait_p99_ms": round(float(np.percentile(waits, 99))),
             **more,
         }
-        return self._told
+        return self._latest
 
 
 _log = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ FAILURES_MAX: Final = 8
 DECISIONS_TO_MEND: Final = 100
 """After so many decisions a new engine is healthy: its predecessor's failure is no longer reported."""
 
-LOOK_AFTER_S: Final = 0.25
+ENGINE_ACCESS_WAIT_S: Final = 0.25
 """Who looks at the engine does so right after an answer, when the next frame is farthest away, or after so long."""
 
 Submit = Callable[[Callable[[], Settings]], "Future[Settings]"]
@@ -241,7 +241,7 @@ class Session:
         self._make_engine = make_engine
         self._read_settings = read_settings
         self._settings = read_settings() if settings is None else settings
-        self._told_switches: list[PolicySwitch] = []
+        self._reported_switches: list[PolicySwitch] = []
         self._submit = submit
         self._listeners = tuple(listeners)
         self._observation = observation
@@ -257,20 +257,20 @@ class Session:
         self._reply_max_bytes = reply_max_bytes
         self._epoch = 0
         self._sequence = 0
-        self._lost = True
+        self._awaits_snapshot = True
         """Only a snapshot will be taken."""
         self._refusing = False
         """It has been logged."""
         self._configuration: int | None = None
         self._failures = self._steady = 0
-        self._waits = Waits()
+        self._waits = WaitMetrics()
         self._contention, self._contention_s = "", -1
         self._tick = Tick(b"", None)
         keys_for = tuple(type_ for each in self._listeners for type_ in each.keys_for())
         self._status = Status("", keys_for=keys_for)
         self._note_policy()
 
-    def say(self, policy_error: str) -> None:
+    def set_policy_error(self, policy_error: str) -> None:
         """Say with each status, until other settings are taken over, why the policy of the file does not run."""
         self._status.policy_error = policy_error
 
@@ -289,10 +289,10 @@ class Session:
         self._answered.set()
         return answer
 
-    def look(self, action: Callable[[Engine], T]) -> T:
+    def with_engine(self, action: Callable[[Engine], T]) -> T:
         """Let somebody look at the engine between two frames: the next frame waits for that."""
         self._answered.clear()
-        self._answered.wait(LOOK_AFTER_S)
+        self._answered.wait(ENGINE_ACCESS_WAIT_S)
         with self._turn:
             return action(self._engine)
 
@@ -325,12 +325,12 @@ class Session:
             tick.frame = self._decoder.decode(content)
             self._answer(tick.frame)
         except WireError as error:
-            self._lose(header, error)
+            self._await_snapshot(header, error)
         epoch, sequence = (header.epoch, header.sequence) if header else (0, 0)
         tick.decide_us = (self._clock_ns() - began_ns) // 1000
         # of the answers to the parts of a frame only the last is read
-        status = "" if header is not None and header.more and not self._lost else self._status.changed()
-        answer = Answer(epoch, sequence, tick.decide_us, self._lost, tick.proposals, status, held=tick.held)
+        status = "" if header is not None and header.more and not self._awaits_snapshot else self._status.changed()
+        answer = Answer(epoch, sequence, tick.decide_us, self._awaits_snapshot, tick.proposals, status, held=tick.held)
         tick.answer, tick.switches = encode_answer(answer), self._engine.switches()
         for each in self._listeners:
             each.end(tick)
@@ -347,7 +347,7 @@ class Session:
                 )
             self._epoch = header.epoch
             self._status.forget_sent()
-        elif self._lost:
+        elif self._awaits_snapshot:
             raise WireError("flags", "a delta while a snapshot is awaited")
         elif header.epoch != self._epoch:
             raise WireError("epoch", f"{header.epoch} after {self._epoch}")
@@ -358,13 +358,13 @@ class Session:
             raise WireError("flags", "a delta, and what is remembered of jobs begins with a snapshot")
         self._sequence = header.sequence
 
-    def _lose(self, header: FrameHeader | None, error: WireError) -> None:
+    def _await_snapshot(self, header: FrameHeader | None, error: WireError) -> None:
         # What follows until the snapshot is refused too: that is no news.
         level = logging.DEBUG if self._refusing else logging.WARNING
         if isinstance(error, TooManyError | VersionError):
             self._status.frame_error = f"frame {header.sequence if header else '?'} refused: {error}"
         _log.log(level, "frame %s refused, a snapshot is awaited: %s", header.sequence if header else "?", error)
-        self._lost = self._refusing = True
+        self._awaits_snapshot = self._refusing = True
 
     def _answer(self, frame: Frame) -> None:
         """Let the engine take a frame and decide."""
@@ -380,12 +380,12 @@ class Session:
                 self._engine.apply(tick.beside)
             if self._observation is not None and (known := _Model.of(self._engine)):
                 self._observation.take(frame, known)
-            self._lost = self._refusing = False
+            self._awaits_snapshot = self._refusing = False
             self._status.frame_error = ""
             if header.more:
                 return
             if tick.asks_snapshot:
-                self._lost = self._refusing = True
+                self._awaits_snapshot = self._refusing = True
                 return
             for each in self._listeners:
                 each.deciding()
@@ -403,7 +403,7 @@ class Session:
             self._status.waits_for = self._engine.waits_for()
             self._note_known(header.rm_time_ms)
         except Exception as error:  # whatever it was: the next snapshot starts a new engine
-            self._renew(error)
+            self._restart_engine(error)
             return
         tick.proposals = proposals
         self._failures = 0
@@ -433,12 +433,12 @@ class Session:
         figures = self._waits.figures(now_ms, {"retries": attempts.retries, "too_large": attempts.too_large})
         status.engines = {"figures": figures, "given_up": attempts.given_up()}
 
-    def _limit(self, wanted: int) -> int:
+    def _limit(self, requested: int) -> int:
         fits = rows_within(self._reply_max_bytes, transactions=self._engine.attempts is not None)
-        return max(0, min(wanted, self._settings.limits.proposals_max, fits))
+        return max(0, min(requested, self._settings.limits.proposals_max, fits))
 
-    def _renew(self, error: Exception) -> None:
-        self._lost = True
+    def _restart_engine(self, error: Exception) -> None:
+        self._awaits_snapshot = True
         self._failures += 1
         self._steady = 0
         self._status.engine_error = f"engine restarted after {type(error).__name__}: {error}"
@@ -465,8 +465,8 @@ class Session:
         self._status.policy_error = f"{failure}; {self._status.policy} runs instead"
         at = f"frame {self._sequence}, call {failure.call}"
         _log.error("the policy changes at %s: %s", at, self._status.policy_error, exc_info=failure)
-        switches = [switch for switch in self._engine.switches() if switch not in self._told_switches]
-        self._told_switches = list(self._engine.switches())
+        switches = [switch for switch in self._engine.switches() if switch not in self._reported_switches]
+        self._reported_switches = list(self._engine.switches())
         for each in self._listeners:
             each.failed(self._settings, failure, self._engine.running, switches)
 
@@ -482,9 +482,9 @@ class Session:
             try:
                 self._take_over(reading.result())
             except (ConfigError, PartFailure) as error:
-                said = "; ".join(error.lines()) if isinstance(error, ConfigError) else str(error)
+                reason = "; ".join(error.lines()) if isinstance(error, ConfigError) else str(error)
                 # Numbered, so that a command that waits for a refusal can distinguish it from an earlier one.
-                self._status.config_error = f"settings {self._configuration} refused, the old ones are kept: {said}"
+                self._status.config_error = f"settings {self._configuration} refused, the old ones are kept: {reason}"
                 _log.error("%s", self._status.config_error, exc_info=error.__cause__)
 
     def _take_over(self, settings: Settings) -> None:

@@ -77,11 +77,11 @@ def carry_rows(old: View, new: View, apps: I32, nodes: I32, rows: I32, taken: U8
         while row >= 0:
             while at >= 0 and (taken[at] or is_before(new.rows, at, old.rows, row)):
                 at = new.rows[at].next
-            found = counterpart(old, new, row, apps[app], at, taken, row_index)
-            if found >= 0:
-                taken[found] = 1
-                rows[row] = found
-                carry_row(old, new, nodes, row, found)
+            new_row = counterpart(old, new, row, apps[app], at, taken, row_index)
+            if new_row >= 0:
+                taken[new_row] = 1
+                rows[row] = new_row
+                carry_row(old, new, nodes, row, new_row)
             row = old.rows[row].next
 
 
@@ -195,7 +195,7 @@ class Carried:
 
     apps: I32
     nodes: I32
-    gone: I32
+    ended: I32
     """The old indices of applications that are not there any more."""
 
 
@@ -227,7 +227,7 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     hints.has_claims |= old.hints.has_claims
     new.rejections.follow(old.rejections, rows, nodes, new.requests.at, new.decide)
     new.own_tags.follow(old.own_tags, apps)
-    new.turned_down.follow(old.turned_down, apps)
+    new.rejection_counts.follow(old.rejection_counts, apps)
     # one that was moved runs on under another engine: nothing is learned of its end
     here = (old.apps.at["state"] != int(ApplicationState.GONE)) & (old.apps.at["state"] != int(ApplicationState.MOVED))
     gone = here & (apps < 0)
@@ -236,11 +236,11 @@ def carry(old: Cluster, new: Cluster) -> Carried:
 
 def _applications(old: ApplicationTable, new: ApplicationTable) -> I32:
     """Return the new index of each old application attempt."""
-    found: I32 = np.full(len(old.at), -1, np.int32)
+    new_index: I32 = np.full(len(old.at), -1, np.int32)
     indices = {attempt: at for at, attempt in _attempts(new)}
     for at, attempt in _attempts(old):
-        found[at] = indices.get(attempt, -1)
-    return found
+        new_index[at] = indices.get(attempt, -1)
+    return new_index
 
 
 def _attempts(apps: ApplicationTable) -> list[tuple[int, tuple[int, int, int]]]:
@@ -253,18 +253,18 @@ def _attempts(apps: ApplicationTable) -> list[tuple[int, tuple[int, int, int]]]:
 
 def _nodes(old: Cluster, new: Cluster) -> I32:
     """Return the new index of each old node. Of several with one name, as on one host, none is found again."""
-    found: I32 = np.full(len(old.nodes.at), -1, np.int32)
+    new_index: I32 = np.full(len(old.nodes.at), -1, np.int32)
     names = _by_name(new)
     for name, at in _by_name(old).items():
-        found[at] = names.get(name, -1)
-    return found
+        new_index[at] = names.get(name, -1)
+    return new_index
 
 
 def _by_name(cluster: Cluster) -> dict[str, int]:
     nodes, texts = cluster.nodes, cluster.names.texts
     live = np.flatnonzero(nodes.at["state"][: nodes.size] > 0).tolist()
-    found: dict[str, int] = {}
+    index_of: dict[str, int] = {}
     for at in live:
         name = texts[nodes.at["name"][at]]
-        found[name] = -1 if name in found else at
-    return {name: at for name, at in found.items() if at >= 0}
+        index_of[name] = -1 if name in index_of else at
+    return {name: at for name, at in index_of.items() if at >= 0}

@@ -15,18 +15,18 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32, I64, U8
 from treadle.constraints import (
-    NO_WISH,
+    NO_PREFERENCE,
     Choice,
     Conjunction,
     NodeFacts,
+    NodePreference,
     NodeTable,
+    ParsedConstraint,
     Predicate,
-    Understood,
-    Wish,
     choice,
     misread,
-    understand,
-    wish,
+    node_preference,
+    parse_constraint,
 )
 from treadle.model.applications import ApplicationTable
 from treadle.model.nodes import AllocationTags, Attributes, Constraints
@@ -71,7 +71,7 @@ class _Binding:
 class Unmet(NamedTuple):
     """Applications with asks that no node can serve."""
 
-    told: tuple[tuple[int, str], ...]
+    texts: tuple[tuple[int, str], ...]
     """The first `UNMET_NAMED_MAX` of them by index, each with why."""
     applications: int
     """How many there are."""
@@ -112,9 +112,9 @@ class Classes:
         self._class_of: dict[Wanted, int] = {(): NO_NODE}
         self._choice_of: dict[Choice, int] = {}
         self._predicates: dict[Predicate, npt.NDArray[np.bool_]] = {}
-        self._understood: dict[str, Understood | None] = {}
-        self._wishes: dict[int, Wish] = {}
-        self._bindings: dict[int, dict[int, _Binding]] = {}
+        self._parsed: dict[str, ParsedConstraint | None] = {}
+        self._preferences: dict[int, NodePreference] = {}
+        self._choices_bound: dict[int, dict[int, _Binding]] = {}
         """By application and its asks' constraint, until its tags or constraints change."""
         self._plain: I32 = np.zeros((0, 2), np.int32)
         """(application, class and choice): what all its asks are bound to alike; -1: they are looked at one by one."""
@@ -213,13 +213,13 @@ class Classes:
             holds[changed] = self._table.meet(predicate, changed)
         usable = np.array([each is not None for each in facts], bool)
         for at, wanted in enumerate(self.wanted):
-            found = np.zeros(len(changed), bool)
+            changed_mask = np.zeros(len(changed), bool)
             for conjunction in wanted:
                 meets = usable.copy()
                 for predicate in conjunction.predicates:
                     meets &= self._predicates[predicate][changed]
-                found |= meets
-            self.nodes[at, changed] = found
+                changed_mask |= meets
+            self.nodes[at, changed] = changed_mask
         self._pack(slice(0, len(self.wanted)))
         self.changes += 1
 
@@ -282,20 +282,20 @@ class Classes:
     def _read(self, cluster: Mirror, application: int) -> None:
         """Read what an application requires, and whether its asks are bound to nodes."""
         tags = [tag for tag in cluster.tags(application) if tag.lower().startswith(TAG)]
-        mine = wish(tags) if tags else NO_WISH
-        self._wishes.pop(application, None)
-        self._bindings.pop(application, None)
+        mine = node_preference(tags) if tags else NO_PREFERENCE
+        self._preferences.pop(application, None)
+        self._choices_bound.pop(application, None)
         self._plain[application] = -1
         self.errors.pop(application, None)
         self.misread.pop(application, None)
         self.left_out.discard(application)
         if text := misread(tags):
             self.misread[application] = text
-        if mine is not NO_WISH:
-            self._wishes[application] = mine
+        if mine is not NO_PREFERENCE:
+            self._preferences[application] = mine
         if mine.error:
             self.errors[application] = mine.error
-        self._bound[application] = mine is not NO_WISH or bool(cluster.constraints.text.get(application))
+        self._bound[application] = mine is not NO_PREFERENCE or bool(cluster.constraints.text.get(application))
 
     def _bind_row(self, cluster: Mirror, row: int) -> None:
         """Find out what an ask is bound to."""
@@ -306,10 +306,10 @@ class Classes:
         self._owner[row], self._key[row] = application, key
         tags = cluster.constraints.tags.get(application, {}).get(key)
         if tags:
-            said = frozenset(cluster.names.texts[tag] for tag in tags)
-            cluster.own_tags.say(application, int(ask["priority"]), said)
+            tag_texts = frozenset(cluster.names.texts[tag] for tag in tags)
+            cluster.own_tags.set_tags(application, int(ask["priority"]), tag_texts)
         text = cluster.constraints.text.get(application, {}).get(key, -1)
-        binding = self._bindings.get(application, {}).get(text)
+        binding = self._choices_bound.get(application, {}).get(text)
         if binding is None:
             binding = self._binding(cluster, application, text)
         if binding is None:
@@ -325,34 +325,34 @@ class Classes:
 
     def _binding(self, cluster: Mirror, application: int, text: int) -> _Binding | None:
         """Find out what asks of an application with a constraint's text are bound to; None: to nothing that counts."""
-        asked = self._understand(cluster, text) if text >= 0 else None
-        mine = self._wishes.get(application, NO_WISH)
-        if mine is NO_WISH and asked is None:
+        own_constraint = self._parsed_constraint(cluster, text) if text >= 0 else None
+        mine = self._preferences.get(application, NO_PREFERENCE)
+        if mine is NO_PREFERENCE and own_constraint is None:
             return None
-        chosen = choice(mine, asked)
+        chosen = choice(mine, own_constraint)
         at = self._class(chosen.nodes_at(chosen.last))
         if at is None:
             self.left_out.add(application)
-            if mine is NO_WISH:
+            if mine is NO_PREFERENCE:
                 return None  # the ResourceManager judges it
         number = self._choice_of.setdefault(chosen, len(self.choices))
         if number == len(self.choices):
             self.choices.append(chosen)
         binding = _Binding(chosen, number, NO_NODE if at is None else at)
         if at is not None:
-            self._bindings.setdefault(application, {})[text] = binding
+            self._choices_bound.setdefault(application, {})[text] = binding
             if not cluster.constraints.text.get(application) and not cluster.constraints.tags.get(application):
                 self._plain[application] = at, number
         return binding
 
-    def _understand(self, cluster: Mirror, name: int) -> Understood | None:
+    def _parsed_constraint(self, cluster: Mirror, name: int) -> ParsedConstraint | None:
         text = cluster.names.texts[name]
-        if text not in self._understood:
-            if len(self._understood) >= CHOICES_MAX:
-                self._understood.clear()
-            found = understand(text)
-            self._understood[text] = found if isinstance(found, Understood) else None
-        return self._understood[text]
+        if text not in self._parsed:
+            if len(self._parsed) >= CHOICES_MAX:
+                self._parsed.clear()
+            constraint = parse_constraint(text)
+            self._parsed[text] = constraint if isinstance(constraint, ParsedConstraint) else None
+        return self._parsed[text]
 
     def set_level(self, row: int, level: int) -> bool:
         """Let a row go no farther than an alternative, -1 or the last one: all; False if there is no class left."""
@@ -370,19 +370,19 @@ class Classes:
         """Return the class of nodes that meet a conjunction, -1 if there is none left for it."""
         return self.class_for((conjunction,))
 
-    def class_for(self, wanted: Wanted) -> int:
+    def class_for(self, conjunctions: Wanted) -> int:
         """Return the class that demands this, -1 if there is none left for it."""
-        if wanted not in self._class_of and len(self.wanted) == CLASSES_MAX:
+        if conjunctions not in self._class_of and len(self.wanted) == CLASSES_MAX:
             return -1  # to make room would number classes anew
-        at = self._class(wanted)
+        at = self._class(conjunctions)
         return -1 if at is None else at
 
     def supply(self, cluster: Mirror, predicate: Predicate) -> I64:
         """Return what the usable nodes have together on which a predicate holds."""
         holds = self._nodes_of(predicate)[: cluster.nodes.size]
         holds = holds & (cluster.nodes.at["state"][: len(holds)] == 1)
-        found: I64 = cluster.nodes.amounts[: len(holds), TOTAL][holds].sum(axis=0)
-        return found
+        amounts: I64 = cluster.nodes.amounts[: len(holds), TOTAL][holds].sum(axis=0)
+        return amounts
 
     def forget_levels(self) -> None:
         """Let all rows go as far as their last alternative."""
@@ -403,42 +403,42 @@ class Classes:
         rows = rows[~masters]
         applications, first = np.unique(cluster.requests.at["application"][rows], return_index=True)
         row_of = dict(zip(applications.tolist(), rows[first].tolist(), strict=True))
-        found = sorted(row_of.keys() | self.errors.keys())
-        some = found[:UNMET_NAMED_MAX]
+        rows_unmet = sorted(row_of.keys() | self.errors.keys())
+        some = rows_unmet[:UNMET_NAMED_MAX]
         named = tuple((each, self.errors.get(each) or self._unmet_by(row_of[each])) for each in some)
-        return Unmet(named, len(found))
+        return Unmet(named, len(rows_unmet))
 
     def _unmet_by(self, row: int) -> str:
         """Return why no node can serve an ask."""
-        said = " or ".join(one.text() for one in self.wanted[self.row_class[row]])
-        if not said:
+        requirement = " or ".join(one.text() for one in self.wanted[self.row_class[row]])
+        if not requirement:
             return "no node can meet its constraint; change it"
-        return f"no usable node meets {said}; change the requirement, or give nodes what it names"
+        return f"no usable node meets {requirement}; change the requirement, or give nodes what it names"
 
     def may(self, row: int, node: int) -> bool:
         """Say whether a request row may go to a node by its class, as of the last `sync`."""
         at = int(self.row_class[row]) if row < len(self.row_class) else ANY_NODE
         return at == ANY_NODE or bool(node < self.nodes.shape[1] and self.nodes[at, node])
 
-    def _class(self, wanted: Wanted) -> int | None:
+    def _class(self, conjunctions: Wanted) -> int | None:
         """Return the class that demands this, a new one if there is none; None if there are too many."""
-        found = self._class_of.get(wanted)
-        if found is not None:
-            return found
+        known_class = self._class_of.get(conjunctions)
+        if known_class is not None:
+            return known_class
         if len(self.wanted) == CLASSES_MAX:
             if self._freed:
                 self._sweep()
             if len(self.wanted) == CLASSES_MAX:
                 return None
         at = len(self.wanted)
-        self.wanted.append(wanted)
-        self._class_of[wanted] = at
+        self.wanted.append(conjunctions)
+        self._class_of[conjunctions] = at
         self.nodes = grown(self.nodes, at + 1, False)
         self.packed = grown(self.packed, at + 1, 0)
         usable = np.zeros(self.nodes.shape[1], bool)
         usable[: len(self._table)] = self._table.usable
         self.nodes[at] = False
-        for conjunction in wanted:
+        for conjunction in conjunctions:
             meets = usable.copy()
             for predicate in conjunction.predicates:
                 meets &= self._nodes_of(predicate)
@@ -448,12 +448,12 @@ class Classes:
         return at
 
     def _nodes_of(self, predicate: Predicate) -> npt.NDArray[np.bool_]:
-        found = self._predicates.get(predicate)
-        if found is None:
-            found = np.zeros(self.nodes.shape[1], bool)
-            found[: len(self._table)] = self._table.meet(predicate)
-            self._predicates[predicate] = found
-        return found
+        eligible = self._predicates.get(predicate)
+        if eligible is None:
+            eligible = np.zeros(self.nodes.shape[1], bool)
+            eligible[: len(self._table)] = self._table.meet(predicate)
+            self._predicates[predicate] = eligible
+        return eligible
 
     def _sweep(self) -> None:
         """Forget what no row is bound to any more, and number the rest anew."""
@@ -475,8 +475,8 @@ class Classes:
         self.packed[: len(kept)] = self.packed[kept]
         needed = {one for wanted in self.wanted for conjunction in wanted for one in conjunction.predicates}
         self._predicates = {one: holds for one, holds in self._predicates.items() if one in needed}
-        self._understood.clear()
-        self._bindings.clear()
+        self._parsed.clear()
+        self._choices_bound.clear()
         self._plain[:] = -1
         self._freed = False
         self.changes += 1

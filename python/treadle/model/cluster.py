@@ -15,7 +15,7 @@ from treadle.model.applications import APPLICATION, ApplicationTable
 from treadle.model.classes import TAG, Classes
 from treadle.model.containers import TaskTable
 from treadle.model.hints import HintTable
-from treadle.model.in_flight import Assumed, Rejections, TurnedDown
+from treadle.model.in_flight import Assumed, RejectionCounts, Rejections
 from treadle.model.nodes import AllocationTags, Attributes, Constraints, NodeTable
 from treadle.model.queues import LimitTable, QueueTable, UserTable
 from treadle.model.requests import RequestTable
@@ -50,7 +50,7 @@ class Cluster:
         self.blacklist = PairMap()
         self.assumed = Assumed()
         self.rejections = Rejections()
-        self.turned_down = TurnedDown()
+        self.rejection_counts = RejectionCounts()
         self.settings: dict[str, str] = {}
         self.now_ms = -1
         """The ResourceManager's time of the latest decide; -1 before the first."""
@@ -233,7 +233,7 @@ class Cluster:
                 self.hints.drop(application, self.apps, self.requests.at)
                 self.tasks.drop(application, self.apps)
                 self.own_tags.drop(application)
-                self.turned_down.drop(application)
+                self.rejection_counts.drop(application)
                 self.apps.at["input_bytes"][application] = 0.0
             if bits & BLACKLIST:
                 for name in self._blacklists.pop(application, ()):
@@ -269,7 +269,7 @@ class Cluster:
                 continue
             if fates.any():
                 self.changed = True
-                self.turned_down.note(batch, positions, fates)
+                self.rejection_counts.note(batch, positions, fates)
             if self.learn is not None:
                 fates = self.learn(batch, positions, fates)
             if fates.any():

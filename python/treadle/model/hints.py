@@ -165,20 +165,20 @@ class HintTable(Table):
             for name in ("duration_ms", "deviation_ms", "tasks"):
                 if more and int(getattr(event, name).min()) < -1:
                     raise ModelError(f"TaskEstimates.{name} is {int(getattr(event, name).min())}; -1 means not known")
-            said = {"duration_ms": event.duration_ms, "deviation_ms": event.deviation_ms, "tasks": event.tasks}
+            values = {"duration_ms": event.duration_ms, "deviation_ms": event.deviation_ms, "tasks": event.tasks}
             claims = isinstance(event, events.TaskClaims)
             self.has_claims |= claims and more > 0
-            said["claimed_ms"] = event.duration_ms if claims else np.full(more, -1)
-            said["claimed_tasks"] = event.tasks if claims else np.full(more, -1)
+            values["claimed_ms"] = event.duration_ms if claims else np.full(more, -1)
+            values["claimed_tasks"] = event.tasks if claims else np.full(more, -1)
         else:
             ranked = event.score >= 0.0
             if not bool(((ranked | (event.score == -1.0)) & (event.score <= 1.0)).all()):
                 raise ModelError("PlanRanks.score must be between 0 and 1, or -1 for none")
-            said = {"score": np.where(ranked, event.score, 1.0), "ranked": ranked.astype(np.uint8)}
-        found = np.empty(more, np.int64)
-        hint_rows(self.tables(apps, rows, row_index), own(event.application), own(event.key), found)
-        for name, column in said.items():
-            self.at[name][found] = column  # of a key that comes twice the last counts
+            values = {"score": np.where(ranked, event.score, 1.0), "ranked": ranked.astype(np.uint8)}
+        rows_of = np.empty(more, np.int64)
+        hint_rows(self.tables(apps, rows, row_index), own(event.application), own(event.key), rows_of)
+        for name, column in values.items():
+            self.at[name][rows_of] = column  # of a key that comes twice the last counts
         self.size = int(self.next_unused[0])
 
     def drop(self, application: int, apps: ApplicationTable, rows: Records) -> None:

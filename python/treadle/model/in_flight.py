@@ -273,7 +273,7 @@ APPLICATIONS_MAX: Final = 4096
 """Applications of which it is kept; the one whose first rejection is oldest is dropped first."""
 
 
-class TurnedDown:
+class RejectionCounts:
     """Counts by application and fate. Nothing is decided by them."""
 
     def __init__(self) -> None:
@@ -297,11 +297,11 @@ class TurnedDown:
         """Forget an application."""
         self.counts.pop(application, None)
 
-    def follow(self, before: TurnedDown, apps: I32) -> None:
+    def follow(self, before: RejectionCounts, apps: I32) -> None:
         """Take over what was counted before a snapshot; ``apps`` has the new index of each old application, or -1."""
         kept = {int(apps[old]): counts for old, counts in before.counts.items() if old < len(apps) and apps[old] >= 0}
         for application, counts in self.counts.items():
-            found = kept.setdefault(application, {})
+            by_fate = kept.setdefault(application, {})
             for fate, count in counts.items():
-                found[fate] = found.get(fate, 0) + count
+                by_fate[fate] = by_fate.get(fate, 0) + count
         self.counts = dict(list(kept.items())[-APPLICATIONS_MAX:])

@@ -143,7 +143,7 @@ class AllocationTags:
     def __init__(self) -> None:
         self.of: dict[int, dict[int, Tags | None]] = {}
 
-    def say(self, application: int, priority: int, tags: Tags) -> None:
+    def set_tags(self, application: int, priority: int, tags: Tags) -> None:
         """Take the tags of an ask."""
         known = self.of.setdefault(application, {})
         known[priority] = tags if known.get(priority, tags) == tags else None

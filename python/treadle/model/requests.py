@@ -383,8 +383,13 @@ class RequestTable(Table):
 
     def _in_order(self, rows: I32) -> I32:
         """Return rows by application, and of each application in the order of its list."""
-        found = self.at[rows]
-        by = (found["key"], found["allocation_request_id"], found["priority"], found["application"])
+        sorted_rows = self.at[rows]
+        by = (
+            sorted_rows["key"],
+            sorted_rows["allocation_request_id"],
+            sorted_rows["priority"],
+            sorted_rows["application"],
+        )
         return rows[np.lexsort(by)]
 
     def _tables(self) -> RequestTables:

@@ -84,7 +84,7 @@ GUARANTEED: Final = 3
 PENDING: Final = 4
 AM_LIMIT: Final = 5
 AM_USED: Final = 6
-BESIDE: Final = 7
+SIBLING_RESERVE: Final = 7
 """What queues beside a queue are owed, and its own branch leaves to them."""
 
 

@@ -101,7 +101,7 @@ def packing_scores(problem: Problem) -> F64:
     return scores
 
 
-def divisions(problem: Problem, found: Structure, *, paper_only: bool) -> Iterator[I64]:
+def divisions(problem: Problem, structure: Structure, *, paper_only: bool) -> Iterator[I64]:
     """Yield each division of the stages into T, S, P, C (`kernel.construct`), no T twice, T never empty.
 
     All of {LongScore >= l or FragScore <= f}, closed, for l and f on the grid; unless ``paper_only`` also with the
@@ -109,56 +109,56 @@ def divisions(problem: Problem, found: Structure, *, paper_only: bool) -> Iterat
     """
     seen: set[bytes] = set()
     by_length = _picks(long_scores(problem), at_least=True)
-    by_fragments = [_picks(frag_scores(problem, found.spans), at_least=False)]
+    by_fragments = [_picks(frag_scores(problem, structure.spans), at_least=False)]
     if not paper_only:
         by_fragments.insert(0, _picks(packing_scores(problem), at_least=False))
     for fragments in by_fragments:
         for fragmenting in fragments:
             for long in by_length:
-                troublesome = _closure(long | fragmenting, found)
+                troublesome = _closure(long | fragmenting, structure)
                 if troublesome.any() and troublesome.tobytes() not in seen:
                     seen.add(troublesome.tobytes())
-                    yield _divide(troublesome, found)
+                    yield _divide(troublesome, structure)
 
 
 def codes(part: I64) -> list[Code]:
     """Return the orders and directions that differ for a division: fewer if subsets are empty."""
     there = [bool((part == subset).any()) for subset in range(4)]
-    found: list[Code] = []
+    codes: list[Code] = []
     for direction in (0, 1):
         if not there[SIBLINGS]:
-            found.append((SCP, direction, 0))
+            codes.append((SCP, direction, 0))
             if there[PARENTS] and there[CHILDREN]:
-                found.append((SPC, direction, 0))
+                codes.append((SPC, direction, 0))
             continue
         after_t = (SCP, SPC) if there[PARENTS] and there[CHILDREN] else (SCP,)
-        found.extend((order, direction, siblings) for order in after_t for siblings in (0, 1))
-        found.extend((order, direction, 0) for order, first in ((PSC, PARENTS), (CSP, CHILDREN)) if there[first])
-    return found
+        codes.extend((order, direction, siblings) for order in after_t for siblings in (0, 1))
+        codes.extend((order, direction, 0) for order, first in ((PSC, PARENTS), (CSP, CHILDREN)) if there[first])
+    return codes
 
 
 def _picks(scores: F64, *, at_least: bool) -> list[npt.NDArray[np.bool_]]:
     """Return the different sets that the grid's thresholds pick, the empty one first."""
-    found = {b"": np.zeros(len(scores), np.bool_)}
+    picks = {b"": np.zeros(len(scores), np.bool_)}
     for threshold in np.arange(1, round(1 / STEP) + 1) * STEP:
         picked = scores >= threshold - 1e-9 if at_least else scores <= threshold + 1e-9
         if picked.any():
-            found.setdefault(picked.tobytes(), picked)
-    return list(found.values())
+            picks.setdefault(picked.tobytes(), picked)
+    return list(picks.values())
 
 
-def _closure(picked: npt.NDArray[np.bool_], found: Structure) -> npt.NDArray[np.bool_]:
+def _closure(picked: npt.NDArray[np.bool_], structure: Structure) -> npt.NDArray[np.bool_]:
     """Return the stages picked and all on a path between two of them."""
-    below = found.some[picked].any(axis=0)
-    above = found.some[:, picked].any(axis=1)
+    below = structure.some[picked].any(axis=0)
+    above = structure.some[:, picked].any(axis=1)
     closed: npt.NDArray[np.bool_] = picked | (below & above)
     return closed
 
 
-def _divide(troublesome: npt.NDArray[np.bool_], found: Structure) -> I64:
+def _divide(troublesome: npt.NDArray[np.bool_], structure: Structure) -> I64:
     part = np.full(len(troublesome), SIBLINGS, np.int64)
-    part[found.some[:, troublesome].any(axis=1)] = PARENTS
-    part[found.some[troublesome].any(axis=0)] = CHILDREN
+    part[structure.some[:, troublesome].any(axis=1)] = PARENTS
+    part[structure.some[troublesome].any(axis=0)] = CHILDREN
     part[troublesome] = TROUBLESOME
     return part
 
@@ -265,13 +265,13 @@ def build(work: Workspace, objective: Objective, recipe: Recipe, *, improve: boo
     mark = _mark(recipe)
     order = order_of(work.schedule.first)
     again = partial(_build_first, recipe=recipe)
-    found = Candidate(planned, planned, work.schedule.low.copy(), order, again, mark)
+    candidate = Candidate(planned, planned, work.schedule.low.copy(), order, again, mark)
     if not improve:
-        return found
+        return candidate
     improved = order.copy()
     length = work.justify(improved, 1)
     if length >= planned:
-        return found
+        return candidate
     return placed_by_list(work, length, improved, mark)
 
 
@@ -302,15 +302,15 @@ def _build_executed(work: Workspace, recipe: Recipe, *, improve: bool) -> Candid
         key = work.schedule.low.copy()
         executed = work.follow(key)
         again = partial(_build_first, recipe=recipe)
-        found = Candidate(executed, planned, key, order_of(work.schedule.first), again, mark)
+        candidate = Candidate(executed, planned, key, order_of(work.schedule.first), again, mark)
     else:
-        found = followed(work, planned, recipe.key, mark)
+        candidate = followed(work, planned, recipe.key, mark)
     if not improve:
-        return found
+        return candidate
     work.follow_backward(_turned_key(work))
     key = _turned_key(work)
     length = work.follow(key)
-    return followed(work, length, key, mark) if length < found.worth else found
+    return followed(work, length, key, mark) if length < candidate.worth else candidate
 
 
 def _turned_key(work: Workspace) -> I64:
@@ -327,21 +327,21 @@ def levels(problem: Problem) -> I64:
     """Return how many stages are on the longest way to each: what breadth-first goes by."""
     # As `Dag.levels`, but of problems: a part of a DAG, or one that runs backward. Building networkx's graph of one and
     # sorting it takes 3.5 times as long as an own order (34 stages), and a plan would need it anew for every part.
-    found = np.zeros(len(problem.tasks), np.int64)
-    for s in range(len(found)):
+    levels = np.zeros(len(problem.tasks), np.int64)
+    for s in range(len(levels)):
         before = problem.before[problem.before_at[s] : problem.before_at[s + 1]]
-        found[s] = 1 + found[before].max(initial=-1)
-    return found
+        levels[s] = 1 + levels[before].max(initial=-1)
+    return levels
 
 
-def labels(problem: Problem, found: Structure) -> I64:
+def labels(problem: Problem, structure: Structure) -> I64:
     """Return Coffman and Graham's labels (Acta Informatica 1, 1972), the highest to start first.
 
     From the end: of the stages whose successors all have labels, the one whose successors' labels, in descending
     order, come first lexicographically. Successors are those of the transitive reduction; a stage's tasks, being alike,
     have labels that follow one another, so one represents them.
     """
-    children = _reduced(problem, found)
+    children = _reduced(problem, structure)
     label = np.zeros(len(problem.tasks), np.int64)
     waiting = [len(successors) for successors in children]
     parents: list[list[int]] = [[] for _ in children]
@@ -361,12 +361,12 @@ def labels(problem: Problem, found: Structure) -> I64:
     return label
 
 
-def _reduced(problem: Problem, found: Structure) -> list[list[int]]:
+def _reduced(problem: Problem, structure: Structure) -> list[list[int]]:
     """Return each stage's children, without those that are behind another child as well."""
     # As `Dag.reduced`; networkx takes 2.6 times as long (34 stages), for it cannot use the closure that is there.
     children = []
     for s in range(len(problem.tasks)):
         direct = problem.after[problem.after_at[s] : problem.after_at[s + 1]]
-        behind = np.logical_or.reduce(found.some[direct], axis=0)
+        behind = np.logical_or.reduce(structure.some[direct], axis=0)
         children.append([int(child) for child in direct if not behind[child]])
     return children

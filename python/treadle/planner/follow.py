@@ -398,10 +398,10 @@ def cross(state: U64, mother: I64, father: I64, child: I64, taken: I64, mark: in
 @inner
 def waits_for(problem: Problem, s: int, other: int) -> bool:
     """Is there an edge from ``other`` to ``s``?"""
-    found = False
+    waits = False
     for e in range(problem.before_at[s], problem.before_at[s + 1]):
-        found = found or problem.before[e] == other
-    return found
+        waits = waits or problem.before[e] == other
+    return waits
 
 
 @inner

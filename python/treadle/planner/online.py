@@ -146,12 +146,12 @@ class PlannedJob:
             progress: of every stage of the DAG
             relative: divide by the score of the job's next task, which has 1 then however far the job is
         """
-        found = {stage: self.score(stage, each) for stage, each in progress.items()}
+        scores = {stage: self.score(stage, each) for stage, each in progress.items()}
         if not relative or self.plan is None:
-            return found
-        waiting = [found[stage] for stage, each in progress.items() if each.started < self._tasks[stage]]
+            return scores
+        waiting = [scores[stage] for stage, each in progress.items() if each.started < self._tasks[stage]]
         lead = max(waiting, default=0.0)
-        return {stage: min(score / lead, 1.0) if lead > 0.0 else 1.0 for stage, score in found.items()}
+        return {stage: min(score / lead, 1.0) if lead > 0.0 else 1.0 for stage, score in scores.items()}
 
     def _parents_first(self, planned: Collection[int]) -> tuple[int, ...]:
         """Return the order of a plan with those stages that are not in it, each as soon as its parents allow it."""
@@ -163,15 +163,15 @@ class PlannedJob:
                 children[parent].append(stage.id)
         ready = [(place.get(stage, -1), stage) for stage, parents in waiting.items() if not parents]
         heapq.heapify(ready)
-        found = []
+        ordered_stages = []
         while ready:
             _, stage_id = heapq.heappop(ready)
-            found.append(stage_id)
+            ordered_stages.append(stage_id)
             for child in children[stage_id]:
                 waiting[child] -= 1
                 if not waiting[child]:
                     heapq.heappush(ready, (place.get(child, -1), child))
-        return tuple(found)
+        return tuple(ordered_stages)
 
     def _off(self, progress: Mapping[int, Progress]) -> tuple[dict[int, float], float | None]:
         """Return how far off stages are that show it, and the median of that."""
@@ -347,12 +347,12 @@ class PlanSource:
             self._plans.move_to_end(shape)
             return self._plans[shape]
         try:
-            found = plan_online(dag, self.machines, min(self._schedules, schedules_max(dag)))
+            plan = plan_online(dag, self.machines, min(self._schedules, schedules_max(dag)))
         except DagError as error:
             _log.info("not planned: %s", error)
-            found = None
+            plan = None
         self.planned += 1
-        self._plans[shape] = found
+        self._plans[shape] = plan
         while len(self._plans) > self._remembered:
             self._plans.popitem(last=False)
-        return found
+        return plan

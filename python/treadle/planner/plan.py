@@ -163,9 +163,9 @@ class Workspace:
             again()
             count = int(self.record.used[0])
             if count <= rows:
-                found = self.record.rows[:count]
+                records = self.record.rows[:count]
                 self.record = arrays.new_record(0)
-                return found
+                return records
             rows = count
 
 
@@ -305,8 +305,8 @@ def fitting(problem: Problem) -> I64:
     with np.errstate(divide="ignore"):
         copies = np.where(problem.demand > 0, problem.capacity // np.maximum(problem.demand, 1), problem.tasks[:, None])
     most = copies.min(axis=1, initial=2**62)
-    found: I64 = np.maximum(1, np.minimum(most, np.maximum(problem.tasks, 1)))
-    return found
+    fitting: I64 = np.maximum(1, np.minimum(most, np.maximum(problem.tasks, 1)))
+    return fitting
 
 
 def stage_spans(problem: Problem) -> I64:
@@ -318,12 +318,12 @@ def stage_spans(problem: Problem) -> I64:
 def path_lengths(problem: Problem, lengths: I64 | None = None) -> I64:
     """Return the longest path from each stage's start to the end, a stage counting its duration or its ``lengths``."""
     lengths = problem.duration if lengths is None else lengths
-    found = np.zeros(len(problem.tasks), np.int64)
-    stages = range(len(found))
+    longest = np.zeros(len(problem.tasks), np.int64)
+    stages = range(len(longest))
     for s in stages if problem.backward else reversed(stages):
         behind = problem.after[problem.after_at[s] : problem.after_at[s + 1]]
-        found[s] = lengths[s] + found[behind].max(initial=0)
-    return found
+        longest[s] = lengths[s] + longest[behind].max(initial=0)
+    return longest
 
 
 def _shares_of_work(problem: Problem) -> F64:
@@ -336,19 +336,19 @@ def _shares_of_work(problem: Problem) -> F64:
 def _works(problem: Problem) -> F64:
     """Return work by measure and stage, as time of the whole cluster; each measure is a dual feasible function."""
     shares = problem.demand / np.maximum(problem.capacity, 1)
-    found = []
+    works = []
     for share in shares.T:
-        found.append(share)
+        works.append(share)
         small = np.unique(share[(share > 0) & (share <= 0.5)])
         if len(small) > _THRESHOLDS_MAX:
             small = small[np.linspace(0, len(small) - 1, _THRESHOLDS_MAX).astype(np.int64)]
-        found.extend(np.where(share > 1 - least + _EXACT, 1.0, np.where(share >= least, share, 0.0)) for least in small)
+        works.extend(np.where(share > 1 - least + _EXACT, 1.0, np.where(share >= least, share, 0.0)) for least in small)
         for k in _ROUNDINGS:
             parts = (k + 1) * share
             exact = np.abs(parts - np.rint(parts)) < _EXACT * 10**4
-            found.append(np.where(exact, share, np.floor(parts) / k))
+            works.append(np.where(exact, share, np.floor(parts) / k))
     amount = problem.tasks * problem.duration / problem.machines
-    measures = np.array([measure * amount for measure in found]).reshape(len(found), len(amount))
+    measures = np.array([measure * amount for measure in works]).reshape(len(works), len(amount))
     return np.ascontiguousarray(np.unique(measures, axis=0)) if len(amount) else measures
 
 

@@ -14,8 +14,18 @@ from typing import Final
 from treadle.compiled.array_types import F64, I64
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
-from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED, View
-from treadle.policy.reasons import Reason, close_row, tell
+from treadle.model.tables import (
+    ASSUMED,
+    GUARANTEED,
+    HEADROOM,
+    LIMIT,
+    MAX_PARTITIONS,
+    MAXIMUM,
+    SIBLING_RESERVE,
+    USED,
+    View,
+)
+from treadle.policy.reasons import Reason, close_row, set_reason
 from treadle.policy.state import BIG_COUNT, BIG_ROWS, LARGEST, LEAF_HEADROOM, LEAVES, PLACED, DecideParameters, Scratch
 
 NOT_KNOWN: Final = -1
@@ -51,11 +61,11 @@ def note_refused(
     if scratch.rows[row].done or parameters.lends or view.rows[row].partition != partition:
         return
     if view.rows[row].count <= view.rows[row].assumed:
-        tell(scratch, row, Reason.PLACED)
+        set_reason(scratch, row, Reason.PLACED)
     elif not scratch.rows[row].may or scratch.rows[row].quota <= 0:
-        tell(scratch, row, Reason.GATE)
+        set_reason(scratch, row, Reason.GATE)
     elif backs_off or view.rows[row].backoff_until > parameters.decide:
-        tell(scratch, row, Reason.BACKOFF)
+        set_reason(scratch, row, Reason.BACKOFF)
 
 
 @inner
@@ -186,12 +196,12 @@ def headroom_under_maxima(view: View, headroom: I64, leaf: int, partition: int) 
             for r in range(len(headroom)):
                 used = view.limit_amounts[queue, partition, USED, r] + view.limit_amounts[queue, partition, ASSUMED, r]
                 left = view.limit_amounts[queue, partition, MAXIMUM, r] - used
-                if child >= 0 and view.limit_amounts[child, partition, BESIDE, r] > 0:
+                if child >= 0 and view.limit_amounts[child, partition, SIBLING_RESERVE, r] > 0:
                     own = view.limit_amounts[child, partition, GUARANTEED, r]
                     own -= (
                         view.limit_amounts[child, partition, USED, r] + view.limit_amounts[child, partition, ASSUMED, r]
                     )
-                    left = min(left, max(left - view.limit_amounts[child, partition, BESIDE, r], own))
+                    left = min(left, max(left - view.limit_amounts[child, partition, SIBLING_RESERVE, r], own))
                     leaves = True
                 headroom[r] = min(headroom[r], left)
         child = queue
@@ -202,10 +212,10 @@ def headroom_under_maxima(view: View, headroom: I64, leaf: int, partition: int) 
 @inner
 def needs_saturated(view: View, scratch: Scratch, row: int) -> bool:
     """Does the ask need a resource that is saturated?"""
-    found = False
+    needs = False
     for r in range(len(view.counted)):
-        found = found or (scratch.shares.resources[r].saturated and view.capability[row, r] > 0)
-    return found
+        needs = needs or (scratch.shares.resources[r].saturated and view.capability[row, r] > 0)
+    return needs
 
 
 @inner
@@ -242,12 +252,12 @@ def drop_application(
         if asks_here(view, scratch, parameters, row, partition):
             drop_row(view, scratch, view.apps[app].queue, row)
             if scratch.rows[row].age > 0 or scratch.rows[row].why != Reason.NEARER_NODE:
-                tell(scratch, row, why)
+                set_reason(scratch, row, why)
         row = view.rows[row].next
 
 
 @inner
-def give_up_application(
+def skip_application(
     view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int, why: int
 ) -> None:
     """Leave an application alone for the rest of the decide: nothing of it can be placed."""

@@ -14,7 +14,7 @@ from treadle.config.parts import (
     DURATIONS,
     PARTS,
     TASK_ESTIMATES,
-    Kept,
+    CarriedState,
     NoParameters,
     Parameters,
     PartRegistry,
@@ -68,107 +68,117 @@ from treadle.policy.user_parts import FileEstimate, FileFit, FileGate, FileOrder
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class BuiltinPart:
     """A part of Treadle's own."""
 
     part: str
-    """One of `treadle.config.parts.QUESTIONS`."""
+    """One of `treadle.config.parts.PART_KINDS`."""
     kind: str
     make: type[PolicyPart]
     parameters: type[Parameters] = NoParameters
     traits: Traits = field(default_factory=Traits)
 
 
-MEMORY: Final = Kept("your object", "nothing: it stays as it is")
-ENDED: Final = Kept("groups.ended, groups.ended_ms", "application and priority")
-HINTS: Final = Kept("hints", "ask, or reserved key")
-STARTS: Final = Kept("master_since_ms", "application")
+MEMORY: Final = CarriedState("your object", "nothing: it stays as it is")
+ENDED: Final = CarriedState("groups.ended, groups.ended_ms", "application and priority")
+HINTS: Final = CarriedState("hints", "ask, or reserved key")
+STARTS: Final = CarriedState("master_since_ms", "application")
 SAMPLES: Final = (
-    Kept(", ".join(LEARNED), "application"),
-    Kept("input_bytes", "application"),
-    Kept("Sampled.pilot, tasks.input_bytes", "container"),
-    Kept("Sampled.ended", "application and priority"),
+    CarriedState(", ".join(LEARNED), "application"),
+    CarriedState("input_bytes", "application"),
+    CarriedState("Sampled.pilot, tasks.input_bytes", "container"),
+    CarriedState("Sampled.ended", "application and priority"),
 )
-RATIO: Final = Kept("AdaptiveRatio", "nothing: it is one for all")
-SERVICE: Final = Kept("service_ms, share", "application")
-TIME: Final = Kept("container_ms, charged", "application")
+RATIO: Final = CarriedState("AdaptiveRatio", "nothing: it is one for all")
+SERVICE: Final = CarriedState("service_ms, share", "application")
+TIME: Final = CarriedState("container_ms, charged", "application")
 PROGRESS: Final = (
-    Kept("Progress.jobs", "application attempt"),
-    Kept("Progress.ghost_ms", "queue"),
-    Kept("Progress.logs, counts, known", "nothing: they are of all jobs"),
+    CarriedState("Progress.jobs", "application attempt"),
+    CarriedState("Progress.ghost_ms", "queue"),
+    CarriedState("Progress.logs, counts, known", "nothing: they are of all jobs"),
 )
-DEFICITS: Final = Kept("Shares.deficits", "queue and partition")
-CURSOR: Final = Kept("CURSOR", "node")
-SCORES: Final = (CURSOR, Kept("BUNDLE", "node"), Kept("Scratch.averages, SCORED", "nothing: they are one for all"))
+DEFICITS: Final = CarriedState("Shares.deficits", "queue and partition")
+CURSOR: Final = CarriedState("CURSOR", "node")
+SCORES: Final = (
+    CURSOR,
+    CarriedState("BUNDLE", "node"),
+    CarriedState("Scratch.averages, SCORED", "nothing: they are one for all"),
+)
 
-MOMENTS: Final = Kept("Contention.moments, Contention.usual", "node; what classes demand")
-PASSED: Final = Kept("Contention.since_ms, passed_ms, given", "application attempt")
-LEVELS: Final = Kept("Contention.levels", "preferences, in words")
+MOMENTS: Final = CarriedState("Contention.moments, Contention.usual", "node; what classes demand")
+PASSED: Final = CarriedState("Contention.since_ms, passed_ms, given", "application attempt")
+LEVELS: Final = CarriedState("Contention.levels", "preferences, in words")
 
 _BY_HAND: Final = Traits(keeps=(MEMORY,))
 
-OWN: Final = (
-    Own("gate", "all", AllGate, traits=Traits(overrides=False)),
-    Own("gate", "file", FileGate, FilePart, _BY_HAND),
-    Own(
+BUILTIN_PARTS: Final = (
+    BuiltinPart("gate", "all", AllGate, traits=Traits(overrides=False)),
+    BuiltinPart("gate", "file", FileGate, FilePart, _BY_HAND),
+    BuiltinPart(
         "gate",
         "phoenix",
         PhoenixGate,
         PhoenixGateParameters,
         Traits(keeps=(MOMENTS, LEVELS)),
     ),
-    Own(
+    BuiltinPart(
         "gate",
         "pilots",
         PilotsGate,
         PilotsParameters,
         Traits(by_pilots=True, keeps=(*SAMPLES, RATIO, STARTS)),
     ),
-    Own("gate", "workers", WorkersGate, WorkersParameters, Traits(keeps=(ENDED, HINTS))),
-    Own("share", "capacity", CapacityShare, traits=Traits(overrides=False)),
-    Own("share", "deficit", DeficitShare, DeficitParameters, Traits(keeps=(DEFICITS,))),
-    Own("share", "drf", DrfShare, TreeParameters),
-    Own("share", "file", FileShare, KeyedFilePart, _BY_HAND),
-    Own("share", "hdrf", HdrfShare, HdrfParameters),
-    Own("share", "none", NoShare),
-    Own(
+    BuiltinPart("gate", "workers", WorkersGate, WorkersParameters, Traits(keeps=(ENDED, HINTS))),
+    BuiltinPart("share", "capacity", CapacityShare, traits=Traits(overrides=False)),
+    BuiltinPart("share", "deficit", DeficitShare, DeficitParameters, Traits(keeps=(DEFICITS,))),
+    BuiltinPart("share", "drf", DrfShare, TreeParameters),
+    BuiltinPart("share", "file", FileShare, KeyedFilePart, _BY_HAND),
+    BuiltinPart("share", "hdrf", HdrfShare, HdrfParameters),
+    BuiltinPart("share", "none", NoShare),
+    BuiltinPart(
         "order",
         "fair_finish",
         FairFinishOrder,
         traits=Traits(estimates=(DURATIONS,), keeps=PROGRESS),
     ),
-    Own("order", "fair", FairOrder, FairParameters),
-    Own("order", "fifo", FifoOrder, traits=Traits(compares_priorities=True)),
-    Own("order", "file", FileOrder, KeyedFilePart, _BY_HAND),
-    Own("order", "las", LasOrder, traits=Traits(keeps=(SERVICE,))),
-    Own("order", "mlfq", MlfqOrder, MlfqParameters, Traits(estimates=(DURATIONS,), keeps=(TIME,))),
-    Own(
+    BuiltinPart("order", "fair", FairOrder, FairParameters),
+    BuiltinPart("order", "fifo", FifoOrder, traits=Traits(compares_priorities=True)),
+    BuiltinPart("order", "file", FileOrder, KeyedFilePart, _BY_HAND),
+    BuiltinPart("order", "las", LasOrder, traits=Traits(keeps=(SERVICE,))),
+    BuiltinPart("order", "mlfq", MlfqOrder, MlfqParameters, Traits(estimates=(DURATIONS,), keeps=(TIME,))),
+    BuiltinPart(
         "order",
         "phoenix",
         PhoenixOrder,
         PhoenixOrderParameters,
         Traits(estimates=(DURATIONS,), keeps=(MOMENTS, PASSED)),
     ),
-    Own("order", "queue", QueueOrder, traits=Traits(overrides=False, compares_priorities=True)),
-    Own("order", "srpt", SrptOrder, traits=Traits(estimates=(DURATIONS,))),
-    Own("fit", "file", FileFit, KeyedFilePart, _BY_HAND),
-    Own("fit", "first_fit", FirstFit, FirstFitParameters),
-    Own("fit", "packing", Packing, PackingParameters, Traits(keeps=(CURSOR,))),
-    Own("fit", "random_fit", RandomFit),
-    Own("fit", "tetris", Tetris, TetrisParameters, Traits(estimates=(DURATIONS,), keeps=SCORES)),
-    Own("estimate", "combined", CombinedEstimate, CombinedParameters, Traits(by_pilots=True, keeps=(ENDED, HINTS))),
-    Own("estimate", "file", FileEstimate, EstimateFilePart, _BY_HAND),
-    Own("estimate", "none", NoEstimate, traits=Traits(overrides=False)),
-    Own("estimate", "observed", ObservedEstimate, ObservedParameters, Traits(keeps=(ENDED,))),
-    Own("estimate", "pilots", PilotsEstimate, PilotsEstimateParameters, Traits(by_pilots=True, keeps=(ENDED, HINTS))),
-    Own("estimate", "time_on_test", TimeOnTestEstimate, TimeOnTestParameters, Traits(keeps=PROGRESS)),
-    Own("estimate", "hints", HintsEstimate, HintsParameters, Traits(estimates=(TASK_ESTIMATES,), keeps=(HINTS,))),
+    BuiltinPart("order", "queue", QueueOrder, traits=Traits(overrides=False, compares_priorities=True)),
+    BuiltinPart("order", "srpt", SrptOrder, traits=Traits(estimates=(DURATIONS,))),
+    BuiltinPart("fit", "file", FileFit, KeyedFilePart, _BY_HAND),
+    BuiltinPart("fit", "first_fit", FirstFit, FirstFitParameters),
+    BuiltinPart("fit", "packing", Packing, PackingParameters, Traits(keeps=(CURSOR,))),
+    BuiltinPart("fit", "random_fit", RandomFit),
+    BuiltinPart("fit", "tetris", Tetris, TetrisParameters, Traits(estimates=(DURATIONS,), keeps=SCORES)),
+    BuiltinPart(
+        "estimate", "combined", CombinedEstimate, CombinedParameters, Traits(by_pilots=True, keeps=(ENDED, HINTS))
+    ),
+    BuiltinPart("estimate", "file", FileEstimate, EstimateFilePart, _BY_HAND),
+    BuiltinPart("estimate", "none", NoEstimate, traits=Traits(overrides=False)),
+    BuiltinPart("estimate", "observed", ObservedEstimate, ObservedParameters, Traits(keeps=(ENDED,))),
+    BuiltinPart(
+        "estimate", "pilots", PilotsEstimate, PilotsEstimateParameters, Traits(by_pilots=True, keeps=(ENDED, HINTS))
+    ),
+    BuiltinPart("estimate", "time_on_test", TimeOnTestEstimate, TimeOnTestParameters, Traits(keeps=PROGRESS)),
+    BuiltinPart(
+        "estimate", "hints", HintsEstimate, HintsParameters, Traits(estimates=(TASK_ESTIMATES,), keeps=(HINTS,))
+    ),
 )
 """All of them."""
 
 
 def register_parts(registry: PartRegistry = PARTS) -> None:
     """Register Treadle's own parts; those that the registry has already stay."""
-    for own in OWN:
+    for own in BUILTIN_PARTS:
         if not registry.has(own.part, own.kind):
             registry.register(own.part, own.kind, own.parameters, own.traits)(own.make)

@@ -47,7 +47,7 @@ MOMENT: Final = np.dtype(
 )
 
 
-class Moments:
+class TaskRateStats:
     """By node."""
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class Contention(Keeper):
         """How long a container of each request row runs."""
         self.fresh: I64 = np.zeros(0, np.int64)
         """By application: containers that it got since the last decide."""
-        self._moments = Moments()
+        self._task_rates = TaskRateStats()
         self._usual: F64 = np.zeros(0)
         """By class of `_known`: how contended it was recently; 0: it was not."""
         self._known: list[Wanted] = []
@@ -183,13 +183,13 @@ class Contention(Keeper):
         self._member: F64 = np.zeros((0, 0))
         self._supply: F64 = np.zeros((0, 0))
         self._demand: F64 = np.zeros((0, 0))
-        self._seen = -1
+        self._changes_seen = -1
         self._at_ms = -1
 
     def observe(self, event: Event, cluster: Cluster) -> None:
         """Note containers that begin and end."""
         if isinstance(event, events.Containers):
-            self._moments.observe(event, cluster)
+            self._task_rates.observe(event, cluster)
 
     def configure(self, settings: Settings) -> None:
         """Follow other kinds of predicates."""
@@ -201,7 +201,7 @@ class Contention(Keeper):
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
         """Go on after a snapshot."""
-        self._moments.follow(carried.nodes, len(new.nodes.at))
+        self._task_rates.follow(carried.nodes, len(new.nodes.at))
         new.classes.levels = self.levels
         stayed = np.flatnonzero(carried.apps[: len(self.passed_ms)] >= 0)
         passed, since, given = self.passed_ms, self.since_ms, self.given
@@ -209,7 +209,7 @@ class Contention(Keeper):
         self.fit_applications(len(new.apps.at))
         for to, have in ((self.passed_ms, passed), (self.since_ms, since), (self.given, given)):
             to[carried.apps[stayed]] = have[stayed]
-        self._seen = -1
+        self._changes_seen = -1
 
     def fit_applications(self, count: int) -> None:
         """Make room for this many applications."""
@@ -223,7 +223,7 @@ class Contention(Keeper):
         self._note_waits(cluster, now_ms)
         classes = cluster.classes
         count = len(classes.wanted)
-        changed = self._seen != classes.changes or len(self.ratio) != count
+        changed = self._changes_seen != classes.changes or len(self.ratio) != count
         late = now_ms - self._at_ms >= REFRESH_MS or now_ms < self._at_ms
         if not (changed or late or self._member.size <= CELLS_MAX):
             return
@@ -279,10 +279,10 @@ class Contention(Keeper):
         member = np.zeros((count, size))
         known = min(size, classes.nodes.shape[1])
         member[:, :known] = classes.nodes[:count, :known]
-        self._meet(classes.wanted)
+        self._add_supply(classes.wanted)
         self._member = member
         self._supply = member @ cluster.nodes.amounts[:size, TOTAL].astype(np.float64)
-        self._seen = classes.changes
+        self._changes_seen = classes.changes
         self._pairs = None
 
     def _of_classes(self, values: F64) -> F64:
@@ -314,8 +314,8 @@ class Contention(Keeper):
         mean = (view.capability * left[:, None]).sum(axis=0) / max(float(asked), 1.0)
         needs = counted & (mean > 0.0)
         default = (total[:, needs] / mean[needs]).min(axis=1, initial=1e9) if needs.any() else np.ones(size)
-        slots = self._moments.slots(size, default) * usable
-        rate, first, second = self._moments.rates(size, now_ms)
+        slots = self._task_rates.slots(size, default) * usable
+        rate, first, second = self._task_rates.rates(size, now_ms)
         self.servers = self._of_classes(slots)
         room = np.maximum(self.servers, 1e-9)
         everywhere = max(float(slots.sum()), 1e-9)
@@ -325,7 +325,7 @@ class Contention(Keeper):
         self.wait_ms = np.maximum(pollaczek_khinchine(busy, spread, self.servers), self._of_classes(waiting) / room)
         self.wait_ms[self.servers <= 0.0] = np.inf
 
-    def _meet(self, wanted: list[Wanted]) -> None:
+    def _add_supply(self, wanted: list[Wanted]) -> None:
         """Keep what is remembered by class, for other classes than before."""
         usual = self._former | {one: float(at) for one, at in zip(self._known, self._usual, strict=True) if at > 0.0}
         self._usual = np.array([usual.pop(one, 0.0) for one in wanted])
@@ -341,7 +341,7 @@ class Contention(Keeper):
 
     def needs(self, cluster: Cluster) -> F64:
         """Return for each node how contended the classes that need it were recently; nothing if none is."""
-        if self._seen != cluster.classes.changes or not self._usual.any():
+        if self._changes_seen != cluster.classes.changes or not self._usual.any():
             return np.zeros(0)
         needed = np.zeros(len(cluster.nodes.at))
         needed[: self._member.shape[1]] = self._of_nodes(self._usual)
@@ -412,9 +412,9 @@ def seconds(wait_ms: float) -> str:
     return f"{wait_ms / 1000:.0f} s" if np.isfinite(wait_ms) else "no end"
 
 
-def shown(wanted: Wanted) -> str:
+def shown(conjunctions: Wanted) -> str:
     """Return what a class demands, in words."""
-    return " or ".join(one.text() or "any node" for one in wanted) or "no node"
+    return " or ".join(one.text() or "any node" for one in conjunctions) or "no node"
 
 
 def pollaczek_khinchine(busy: F64, spread: F64, servers: F64) -> F64:

@@ -67,7 +67,7 @@ ENDLESS: Final = "SPARK"
 
 
 @inner
-def look(view: View, jobs: Records, app: int, totals: F64, elapsed_ms: float) -> None:
+def measure_progress(view: View, jobs: Records, app: int, totals: F64, elapsed_ms: float) -> None:
     """Bring an application's numbers up to date; AMs are no tasks."""
     asked, running, rate = 0.0, 0.0, 0.0
     row = -1 if view.apps[app].awaiting_am else view.apps[app].first_row
@@ -87,20 +87,20 @@ def look(view: View, jobs: Records, app: int, totals: F64, elapsed_ms: float) ->
 
 
 @kernel
-def look_at_all(view: View, jobs: Records, which: I32, totals: F64, elapsed_ms: float) -> None:
+def measure_all_progress(view: View, jobs: Records, which: I32, totals: F64, elapsed_ms: float) -> None:
     """Bring the numbers of all active applications up to date."""
     for app in which:
         if view.apps[app].state == ACTIVE:
-            look(view, jobs, app, totals, elapsed_ms)
+            measure_progress(view, jobs, app, totals, elapsed_ms)
 
 
 @inner
 def size_class(tasks: float, classes: F64) -> int:
     """Return the class of a job with so many tasks."""
-    found = 0
-    while found < len(classes) and tasks > classes[found]:
-        found += 1
-    return found
+    class_found = 0
+    while class_found < len(classes) and tasks > classes[class_found]:
+        class_found += 1
+    return class_found
 
 
 @inner
@@ -276,13 +276,13 @@ class Progress(Keeper):
         jobs["general"][which[gone]] = 0.0
         for app in which[~seen & ~gone].tolist():
             self._meet(cluster, app)
-        look_at_all(view, jobs, which, totals, self.elapsed_ms)
+        measure_all_progress(view, jobs, which, totals, self.elapsed_ms)
 
     def of_class(self, prior_ms: float) -> F64:
         """Return the logarithm of a task's time for each class of sizes."""
         every = (self.logs.sum() + log(prior_ms)) / (self.counts.sum() + 1.0)
-        found: F64 = (self.logs + CLASS_WEIGHT * every) / (self.counts + CLASS_WEIGHT)
-        return found
+        means: F64 = (self.logs + CLASS_WEIGHT * every) / (self.counts + CLASS_WEIGHT)
+        return means
 
     def _meet(self, cluster: Cluster, app: int) -> None:
         """Look up what is known of an application's name and user."""
@@ -338,7 +338,7 @@ class Progress(Keeper):
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
         """Go on after a snapshot."""
         before = self.jobs.at
-        self._learn(old, old.apps.at[carried.gone], before[carried.gone])
+        self._learn(old, old.apps.at[carried.ended], before[carried.ended])
         live = np.flatnonzero(carried.apps[: len(before)] >= 0)
         self.jobs = Table(JOB)
         self.jobs.reserve(len(new.apps.at))

@@ -26,9 +26,9 @@ from treadle.policy.asks import (
     drop_row,
     drop_saturated,
     find_headroom,
-    give_up_application,
     is_over_limit,
     note_big,
+    skip_application,
     user_of,
 )
 from treadle.policy.node_search import (
@@ -36,7 +36,6 @@ from treadle.policy.node_search import (
     WAIT,
     choose_node,
     close_node,
-    count_anew,
     dot_product,
     fits,
     headroom_needed,
@@ -44,12 +43,13 @@ from treadle.policy.node_search import (
     level_of,
     locality_factor,
     place_of,
+    restart_count,
     why_no_node,
 )
 from treadle.policy.open_asks import begin_resources, count_all_asks, survey_asks, survey_headroom, survey_nodes
 from treadle.policy.orders import application_after, next_application, wants
 from treadle.policy.own_tags import count_proposed
-from treadle.policy.reasons import Reason, close_row, tell
+from treadle.policy.reasons import Reason, close_row, set_reason
 from treadle.policy.shares import capacity, rules
 from treadle.policy.shares.aims import STEPS
 from treadle.policy.shares.tree import AIMS_AT, BLOCKED, SATURATED, SERVED, Shares
@@ -57,7 +57,6 @@ from treadle.policy.state import (
     BIG_COUNT,
     BUNDLE,
     CLUSTER,
-    LOOKED,
     NODE_LOCAL,
     NOT_THERE,
     OFF_SWITCH,
@@ -65,15 +64,16 @@ from treadle.policy.state import (
     PACKED,
     PLACED,
     RACK_LOCAL,
+    SCANNED,
     SCORED,
     WORK,
     DecideParameters,
     Scratch,
 )
 
-LOOKS_MAX: Final = 4_000_000
-"""Nodes, applications and rows that a decide looks at before it lets only `FEW` rows compete: some 0.3 s."""
-FEW: Final = 16
+SCAN_LIMIT: Final = 4_000_000
+"""Nodes, applications and rows that a decide scans before only `MAX_CANDIDATES_DEGRADED` rows compete: some 0.3 s."""
+MAX_CANDIDATES_DEGRADED: Final = 16
 """As many compete then: the default."""
 
 MEMORY: Final = 1000
@@ -153,8 +153,8 @@ def gather_leaf(
             candidates = add_candidates(view, scratch, parameters, app, user, leaf, partition, candidates, most)
         if candidates == before:
             why = Reason.USER_LIMIT if over else Reason.BEHIND
-            give_up_application(view, scratch, parameters, app, partition, why)
-    scratch.counters[LOOKED] += at
+            skip_application(view, scratch, parameters, app, partition, why)
+    scratch.counters[SCANNED] += at
     return candidates
 
 
@@ -168,7 +168,7 @@ def gather_others(
     the master comes first, when it is the leaf's turn.
     """
     band = scratch.apps[view.rows[scratch.candidates[0]].application].band
-    scratch.counters[LOOKED] += len(view.queues)
+    scratch.counters[SCANNED] += len(view.queues)
     for other in range(len(view.queues)):
         at = scratch.shares.leaf_node[other]
         if other == leaf or at < 0 or scratch.shares.nodes[at].kind == BLOCKED or scratch.shares.nodes[at].asks <= 0:
@@ -188,16 +188,16 @@ def gather_others(
 def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
     """List the rows that compete, those of the leaf first; return how many.
 
-    A decide that has looked at `LOOKS_MAX` nodes, applications and rows goes on with the first `FEW` rows of the leaf
-    that is served: else it would last as long as rows times containers take.
+    A decide that has looked at `SCAN_LIMIT` nodes, applications and rows goes on with the first
+    `MAX_CANDIDATES_DEGRADED` rows of the leaf that is served: else it would last as long as rows times containers take.
     """
-    scarce = scratch.counters[LOOKED] >= LOOKS_MAX
-    count = min(parameters.candidates, FEW) if scarce else parameters.candidates
+    scarce = scratch.counters[SCANNED] >= SCAN_LIMIT
+    count = min(parameters.candidates, MAX_CANDIDATES_DEGRADED) if scarce else parameters.candidates
     candidates = gather_leaf(view, scratch, parameters, leaf, partition, 0, count)
     across = candidates > 0 and parameters.across_queues and not scarce
     if across and rules.lets_order_decide(view, scratch, parameters):
         candidates = gather_others(view, scratch, parameters, leaf, partition, candidates)
-    scratch.counters[LOOKED] += candidates
+    scratch.counters[SCANNED] += candidates
     return candidates
 
 
@@ -237,7 +237,7 @@ def learn(view: View, scratch: Scratch, row: int, node: int) -> None:
     scratch.averages[WORK] += share * (work - scratch.averages[WORK])
 
 
-NOBODY = -1.0
+NO_CHILD = -1.0
 """As `served_rank`: no child was served."""
 
 FIRST = 2.0 * STEPS
@@ -251,8 +251,8 @@ BEYOND = 1e299
 def forget_served(shares: Shares) -> None:
     """Begin anew: nobody was served."""
     for at in range(len(shares.nodes)):
-        shares.nodes[at].served_rank = NOBODY
-    shares.clock[SERVED] = NOBODY
+        shares.nodes[at].served_rank = NO_CHILD
+    shares.clock[SERVED] = NO_CHILD
 
 
 @inner
@@ -367,10 +367,10 @@ def note_placed(view: View, scratch: Scratch, parameters: DecideParameters, leaf
 
 
 @inner
-def give_up(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
+def skip_queue(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
     """Leave a leaf alone for the rest of the decide: nothing of it can be placed."""
     if parameters.walks_queues:
-        capacity.give_up(view, scratch, parameters, leaf)
+        capacity.skip_queue(view, scratch, parameters, leaf)
         return
     at = scratch.shares.leaf_node[leaf]
     scratch.shares.nodes[at].asks = 0
@@ -388,7 +388,7 @@ def propose(
     scratch.rows[row].quota -= 1
     scratch.queues[view.apps[app].queue].placed += 1
     held_back = scratch.rows[row].quota <= 0 and view.rows[row].count > view.rows[row].assumed + 1
-    tell(scratch, row, Reason.GATE if held_back else Reason.PLACED)
+    set_reason(scratch, row, Reason.GATE if held_back else Reason.PLACED)
     level = level_of(view, row, node)
     out[i].application = app
     out[i].key = view.rows[row].key
@@ -408,7 +408,7 @@ def propose(
     if len(scratch.tags.row_tags) > 0:
         count_proposed(scratch.tags, row, node)
     if level < OFF_SWITCH:
-        count_anew(view, scratch, parameters, row, level)
+        restart_count(view, scratch, parameters, row, level)
     if view.rows[row].hold_node == node:
         view.rows[row].hold_node = -1
         view.nodes[node].hold_row = -1
@@ -431,8 +431,8 @@ def choose_candidate(
     node = choose_node(view, scratch, parameters, first)
     if node < 0:
         if node == WAIT:
-            tell(scratch, first, Reason.NEARER_NODE)
-            give_up_application(view, scratch, parameters, app, partition, Reason.BEHIND)
+            set_reason(scratch, first, Reason.NEARER_NODE)
+            skip_application(view, scratch, parameters, app, partition, Reason.BEHIND)
         else:
             note_big(view, scratch, first)
             close_row(scratch, first, why_no_node(view, scratch, first))
@@ -452,7 +452,7 @@ def propose_best(view: View, scratch: Scratch, parameters: DecideParameters, app
     candidates = gather(view, scratch, parameters, leaf, partition)
     if candidates == 0:
         if not scratch.apps[app].done:
-            give_up_application(view, scratch, parameters, app, partition, Reason.BEHIND)
+            skip_application(view, scratch, parameters, app, partition, Reason.BEHIND)
         return False
     row = choose_candidate(view, scratch, parameters, leaf, partition, candidates)
     if row < 0:
@@ -476,7 +476,7 @@ def serve_row(view: View, scratch: Scratch, parameters: DecideParameters, row: i
             propose(view, scratch, parameters, app, row, node, user)
             return node
         if node == WAIT:
-            tell(scratch, row, Reason.NEARER_NODE)
+            set_reason(scratch, row, Reason.NEARER_NODE)
             return WAIT
         note_big(view, scratch, row)
         why = why_no_node(view, scratch, row)
@@ -494,7 +494,7 @@ def serve_application(view: View, scratch: Scratch, parameters: DecideParameters
     leaf = view.apps[app].queue
     user = user_of(view, parameters, app, leaf, partition)
     if user >= 0 and is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
-        give_up_application(view, scratch, parameters, app, partition, Reason.USER_LIMIT)
+        skip_application(view, scratch, parameters, app, partition, Reason.USER_LIMIT)
         return False
     row = view.apps[app].first_row
     while row >= 0:
@@ -505,7 +505,7 @@ def serve_application(view: View, scratch: Scratch, parameters: DecideParameters
             if node == WAIT:
                 break
         row = view.rows[row].next
-    give_up_application(view, scratch, parameters, app, partition, Reason.BEHIND)
+    skip_application(view, scratch, parameters, app, partition, Reason.BEHIND)
     return False
 
 
@@ -544,6 +544,6 @@ def place(view: View, scratch: Scratch, parameters: DecideParameters, partition:
         if leaf < 0:
             break
         if not serve_leaf(view, scratch, parameters, leaf, partition):
-            give_up(view, scratch, parameters, leaf, partition)
+            skip_queue(view, scratch, parameters, leaf, partition)
     end_shares(view, scratch, parameters, partition)
     return scratch.counters[PLACED]

@@ -103,8 +103,8 @@ STEPS_MAX: Final = 1024
 
 def workers_of(tags: Collection[str]) -> int:
     """Return how many workers a tag asks for, the most of several; 0 without one, and for what is no number."""
-    wanted = [tag.removeprefix(WORKERS) for tag in tags if tag.startswith(WORKERS)]
-    return max((min(int(each), WORKERS_MAX) for each in wanted if each.isascii() and each.isdigit()), default=0)
+    counts = [tag.removeprefix(WORKERS) for tag in tags if tag.startswith(WORKERS)]
+    return max((min(int(each), WORKERS_MAX) for each in counts if each.isascii() and each.isdigit()), default=0)
 
 
 @dataclass(slots=True)
@@ -146,20 +146,20 @@ def jobs_of(cluster: Cluster, view: View, default_workers: int, default_s: float
     runs = (apps["type"] == mapreduce) & (apps["state"] == int(ApplicationState.ACTIVE)) & (apps["awaiting_am"] == 0)
     if mapreduce < 0 or not runs.any():
         return []
-    found = {
+    jobs = {
         app: MapReduceJob(app, workers_of(cluster.tags(app)) or default_workers)
         for app in sorted(
             np.flatnonzero(runs).tolist(), key=lambda app: (int(apps["cluster_timestamp"][app]), int(apps["id"][app]))
         )
     }
-    seen = _add_tasks(cluster, view, found, default_s)
-    _add_asks(cluster, view, found)
-    _add_hints(cluster, view, found, seen)
-    for job in found.values():
+    seen = _add_tasks(cluster, view, jobs, default_s)
+    _add_asks(cluster, view, jobs)
+    _add_hints(cluster, view, jobs, seen)
+    for job in jobs.values():
         # what the RM counts, its master among them, if that is more
         job.running = max(job.running, int(apps[job.application]["containers"]) - 1)
         job.running += int(apps[job.application]["assumed_count"])
-    return list(found.values())
+    return list(jobs.values())
 
 
 def _add_tasks(
@@ -364,10 +364,10 @@ class WorkersGate(Gate):
 
 def _asks_of(view: View, jobs: dict[int, int]) -> list[int]:
     """Return the asks of jobs, each job's in the order in which they are served."""
-    found = []
+    counts = []
     for app in jobs:
         at = int(view.apps[app]["first_row"])
         while at >= 0:
-            found.append(at)
+            counts.append(at)
             at = int(view.rows[at]["next"])
-    return found
+    return counts

@@ -26,13 +26,13 @@ from treadle.policy.state import (
     INFEASIBLE_MAX,
     LARGEST,
     LEAST,
-    LOOKED,
     NODE_LOCAL,
     NOT_THERE,
     OFF_SWITCH,
     OFFERS,
     OPEN_NODES,
     RACK_LOCAL,
+    SCANNED,
     UNWANTED,
     DecideParameters,
     Scratch,
@@ -434,7 +434,7 @@ def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, f
             if chosen != walked and not in_set(scratch.node_sets, chosen, node):
                 continue
             is_open = True
-            scratch.counters[LOOKED] += 1
+            scratch.counters[SCANNED] += 1
             if not fits(view, scratch, row, node):
                 continue
             level = level_of(view, row, node)
@@ -521,7 +521,7 @@ def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
 
 
 @inner
-def names_nodes_in_vain(view: View, scratch: Scratch, row: int) -> bool:
+def named_nodes_are_full(view: View, scratch: Scratch, row: int) -> bool:
     """Say whether an ask may use none of the nodes that it names: then there is no nearer one to wait for."""
     if not is_restricted(scratch, row):
         return False
@@ -551,7 +551,7 @@ def missed_opportunities(view: View, scratch: Scratch, parameters: DecideParamet
 
 
 @inner
-def count_anew(view: View, scratch: Scratch, parameters: DecideParameters, row: int, level: int) -> None:
+def restart_count(view: View, scratch: Scratch, parameters: DecideParameters, row: int, level: int) -> None:
     """Begin to count missed opportunities anew after a proposal on a node or rack that the row names, as YARN does.
 
     YARN offers nodes one by one: in the time between two decides it could have placed several containers on the rack,
@@ -579,7 +579,7 @@ def off_switch_delay(view: View, parameters: DecideParameters, row: int) -> floa
     return min(float(parameters.cluster_nodes), asks * factor)
 
 
-HELD_LOOKED: Final = 16
+HELD_SCANNED_MAX: Final = 16
 """Nodes held for others that are looked at to say that an ask waits for them."""
 
 
@@ -589,7 +589,7 @@ def why_no_node(view: View, scratch: Scratch, row: int) -> int:
     if scratch.counters[UNWANTED] or is_restricted(scratch, row):
         return Reason.CONSTRAINT
     last = len(scratch.open_nodes) - 1
-    for at in range(min(scratch.counters[HELD_NODES], HELD_LOOKED)):
+    for at in range(min(scratch.counters[HELD_NODES], HELD_SCANNED_MAX)):
         if fits(view, scratch, row, scratch.open_nodes[last - at].node):
             return Reason.HELD_FOR_ANOTHER
     return Reason.FULL
@@ -664,7 +664,7 @@ def choose_node(view: View, scratch: Scratch, parameters: DecideParameters, row:
                 return node
             scratch.rows[row].nearest = RACK_LOCAL
         missed = missed_opportunities(view, scratch, parameters, row)
-        if names_nodes_in_vain(view, scratch, row):
+        if named_nodes_are_full(view, scratch, row):
             missed = NO_WAIT
         if scratch.rows[row].nearest == RACK_LOCAL and missed > min(parameters.cluster_nodes, parameters.node_delay):
             node = scan(view, scratch, parameters, row, np.int64(RACK_LOCAL))

@@ -36,7 +36,7 @@ from treadle.policy.node_search import (
 )
 from treadle.policy.node_sets import is_restricted, set_of
 from treadle.policy.orders import begin_leaf
-from treadle.policy.reasons import FOUND_NO_NODE, Reason, close_row, meet, tell
+from treadle.policy.reasons import FOUND_NO_NODE, Reason, close_row, reset_reason, set_reason
 from treadle.policy.shares.capacity import add_live
 from treadle.policy.shares.tree import CHECKS_LEFT, WITNESS
 from treadle.policy.state import (
@@ -126,12 +126,12 @@ def survey_application(
     starts = view.apps[app].awaiting_am and view.apps[app].assumed_count > 0
     row = view.apps[app].first_row
     while row >= 0:
-        meet(view, scratch, row)
+        reset_reason(view, scratch, row)
         if backs_off or not asks_here(view, scratch, parameters, row, partition):
             note_refused(view, scratch, parameters, row, partition, backs_off)
         else:
             if starts:
-                tell(scratch, row, Reason.PLACED)
+                set_reason(scratch, row, Reason.PLACED)
             scratch.apps[app].done = 0
             for r in range(len(least)):
                 least[r] = min(least[r], view.capability[row, r])
@@ -302,7 +302,7 @@ def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf:
             stuck = user >= 0 and is_stuck(view, scratch, user, leaf, partition)
         if stuck:
             scratch.apps[ask.application].done = 1
-            tell(scratch, ask.row, Reason.USER_LIMIT)
+            set_reason(scratch, ask.row, Reason.USER_LIMIT)
             continue
         size = ask.size
         by_size = size >= 0 and user != NOT_KNOWN and scratch.sizes[size].row == ask.like

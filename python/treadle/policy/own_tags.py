@@ -181,9 +181,9 @@ def _row_tags(cluster: Cluster, applications: list[int], counters: _Counters) ->
     for at, (application, priority) in enumerate(distinct):
         if mine := cluster.own_tags.of[application].get(priority):
             first[at], _ = counters.list(application, mine, ended=True)
-    found: I32 = np.full(len(requests), -1, np.int32)
-    found[rows] = first[which]
-    return found
+    row_tags: I32 = np.full(len(requests), -1, np.int32)
+    row_tags[rows] = first[which]
+    return row_tags
 
 
 def _row_bounds(cluster: Cluster, rows: npt.NDArray[np.intp], counters: _Counters) -> tuple[I32, list[tuple[int, ...]]]:
@@ -202,9 +202,9 @@ def _row_bounds(cluster: Cluster, rows: npt.NDArray[np.intp], counters: _Counter
         if mine:
             first[at] = len(bounds)
             bounds += mine
-    found: I32 = np.full(len(requests), -1, np.int32)
-    found[rows] = first[which]
-    return found, bounds
+    row_bounds: I32 = np.full(len(requests), -1, np.int32)
+    row_bounds[rows] = first[which]
+    return row_bounds, bounds
 
 
 def _knows_all(cluster: Cluster, application: int) -> bool | None:
@@ -227,16 +227,16 @@ def _bounds(
     """Return the bounds of asks, by alternative; nothing if their counts are not known, which the RM then judges."""
     if complete is None:
         return []
-    found = list[tuple[int, ...]]()
+    bounds = list[tuple[int, ...]]()
     for alternative in chosen.alternatives[: (chosen.last if level < 0 else level) + 1]:
         at = classes.class_of(alternative.where)
         if at < 0:
             return []
         one: list[tuple[int, ...]] = [(at, 0, 0, 0, 0, 0, GOES_ON)]
         one += [_bound(application, count, counters, complete=complete) for count in alternative.counts]
-        found += one[:-1]
-        found.append((*one[-1][:-1], ENDS_ALTERNATIVE))
-    return [*found[:-1], (*found[-1][:-1], ENDS_ROW)] if found else []
+        bounds += one[:-1]
+        bounds.append((*one[-1][:-1], ENDS_ALTERNATIVE))
+    return [*bounds[:-1], (*bounds[-1][:-1], ENDS_ROW)] if bounds else []
 
 
 def _bound(application: int, count: TagCount, counters: _Counters, *, complete: bool) -> tuple[int, ...]:

@@ -316,7 +316,7 @@ def hold_masters(view: View, rows: Records, which: I32, now_ms: int, timeout_ms:
 
 
 @kernel
-def let_masters_start(
+def admit_masters(
     view: View, rows: Records, waiting: I32, slots: int, decide: int, totals: F64, headroom: I64, nowhere: I64
 ) -> bool:
     """Let some application masters through, the first ones of a list; say whether others are held back by that.

@@ -9,7 +9,7 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
 from treadle.config.part_files import FilePart, KeyedFilePart
-from treadle.config.parts import QUESTIONS, Part
+from treadle.config.parts import PART_KINDS, Part
 from treadle.config.settings import Settings
 from treadle.events import Event, Samples
 from treadle.model.carry import Carried
@@ -24,7 +24,7 @@ from treadle.policy.orders import RULES as ORDERS
 from treadle.policy.own_tags import own_tags
 from treadle.policy.parts import Estimate, Fit, Gate, Keepers, Order, PolicyPart, Share
 from treadle.policy.reasons import Reason
-from treadle.policy.reserve import Holds, Uncommitted
+from treadle.policy.reserve import DecideCheckpoint, Holds
 from treadle.policy.shares.rules import RULES as SHARES
 from treadle.policy.state import (
     BUNDLE,
@@ -36,7 +36,7 @@ from treadle.policy.state import (
     UNBOUNDED,
     DecideParameters,
     Scratch,
-    begin_rows,
+    reset_row_records,
     scratch_for,
     set_bands,
     take_keys,
@@ -61,13 +61,13 @@ ALL_AT_ONCE: Final = 1 << 62
 class Opened(NamedTuple):
     """What is said of each request row and the order's keys, before what is held back is let through.
 
-    `put_back` restores them, so that whoever reads the decide's arrays finds why an ask was not served.
+    `restore` restores them, so that whoever reads the decide's arrays finds why an ask was not served.
     """
 
     rows: Records
     key: F64
 
-    def put_back(self, scratch: Scratch) -> None:
+    def restore(self, scratch: Scratch) -> None:
         """Restore them."""
         for name in ("may", "quota", "why", "age"):
             scratch.rows[name] = self.rows[name]
@@ -141,7 +141,7 @@ class Policy:
             keeper.configure(settings)
         for part in parts:
             part.use(self._keepers)
-        may_fail = any(isinstance(getattr(chosen, part).parameters, FilePart) for part in QUESTIONS)
+        may_fail = any(isinstance(getattr(chosen, part).parameters, FilePart) for part in PART_KINDS)
         self._kept = (self._kept if may_fail else {}) | self._keepers
         self._restricts = False
         self._not_overbooked: tuple[str, ...] = ()
@@ -247,7 +247,7 @@ class Policy:
         self._calls.begin(stop_at)
         out, asked = np.zeros(limit, PROPOSAL), np.zeros((limit, len(cluster.counted)), np.int64)
         self._scratch = self._new_scratch(cluster, out, asked)
-        before = None if commits else Uncommitted(view, self._scratch)
+        before = None if commits else DecideCheckpoint(view, self._scratch)
         while True:
             try:
                 parameters = self._place(cluster, view, self._scratch, now_ms)
@@ -263,7 +263,7 @@ class Policy:
         if before is None:
             self.holds.choose(view, self._scratch, parameters, self._settings.hold)
         else:
-            before.put_back(view, self._scratch, out[:placed])
+            before.restore(view, self._scratch, out[:placed])
         return Batch(out[:placed].copy(), asked[:placed].copy(), cluster.decide, now_ms, placed)
 
     def note_use(self, cluster: Cluster, view: View) -> None:
@@ -326,13 +326,13 @@ class Policy:
                 end = min(most, int(scratch.counters[PLACED]) + self._recompute_after)
                 if place(view, scratch, parameters, partition, end) < end:
                     break
-        _lend(cluster, view, scratch, parameters)
+        _place_shared(cluster, view, scratch, parameters)
         opened = self._open_for_idle(scratch) if scratch.counters[PLACED] < most else None
         if opened is not None:
             for partition in range(len(cluster.names.partitions)):
                 place(view, scratch, parameters, partition, most)
-            _lend(cluster, view, scratch, parameters)
-            opened.put_back(scratch)
+            _place_shared(cluster, view, scratch, parameters)
+            opened.restore(scratch)
         return parameters
 
     def _begin(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> Scratch:
@@ -383,7 +383,7 @@ class Policy:
 
     def _ask_gate(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> None:
         """Let the gate say what may be served now."""
-        begin_rows(scratch.rows, UNBOUNDED)
+        reset_row_records(scratch.rows, UNBOUNDED)
         if isinstance(self.gate, FileGate):
             self.gate.fill(self.cluster_view(cluster, now_ms, 0), scratch.rows["may"])
         else:
@@ -473,7 +473,7 @@ def _new_index(nodes: I32, node: int) -> int:
     return int(nodes[node]) if 0 <= node < len(nodes) else -1
 
 
-def _lend(cluster: Cluster, view: View, scratch: Scratch, parameters: DecideParameters) -> None:
+def _place_shared(cluster: Cluster, view: View, scratch: Scratch, parameters: DecideParameters) -> None:
     """Give what is left idle on nodes of non-exclusive labels to the applications that the gate lets through."""
     shared = cluster.shared_partitions()
     before = scratch.rows[["why", "age"]].copy() if shared else None

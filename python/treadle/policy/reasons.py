@@ -72,7 +72,7 @@ FOUND_NO_NODE: Final = Reason.CONSTRAINT
 
 
 @inner
-def tell(scratch: Scratch, row: int, why: int) -> None:
+def set_reason(scratch: Scratch, row: int, why: int) -> None:
     """Write down why a request waits."""
     scratch.rows[row].why = why
     scratch.rows[row].age = 0
@@ -82,21 +82,21 @@ def tell(scratch: Scratch, row: int, why: int) -> None:
 def close_row(scratch: Scratch, row: int, why: int) -> None:
     """Leave a request alone for the rest of the decide."""
     scratch.rows[row].done = 1
-    tell(scratch, row, why)
+    set_reason(scratch, row, why)
 
 
 @inner
-def meet(view: View, scratch: Scratch, row: int) -> None:
+def reset_reason(view: View, scratch: Scratch, row: int) -> None:
     """Know nothing of a request that no decide has come to: its place had what was said of another one."""
     if not view.rows[row].met:
         view.rows[row].met = 1
-        tell(scratch, row, Reason.NEW)
+        set_reason(scratch, row, Reason.NEW)
 
 
 def reasons(view: View, scratch: Scratch) -> Records:
     """Return ``why`` and ``age`` of each request row; of one that no decide has come to `Reason.NEW`."""
-    found = np.zeros(len(view.rows), [("why", "u1"), ("age", "u2")])
+    reason_records = np.zeros(len(view.rows), [("why", "u1"), ("age", "u2")])
     size = min(len(view.rows), len(scratch.rows))
     for name in ("why", "age"):
-        found[name][:size] = np.where(view.rows["met"][:size] == 1, scratch.rows[name][:size], 0)
-    return found
+        reason_records[name][:size] = np.where(view.rows["met"][:size] == 1, scratch.rows[name][:size], 0)
+    return reason_records

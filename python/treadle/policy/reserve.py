@@ -92,12 +92,12 @@ class Holds:
         for node in sorted(self._missing):
             row = int(view.nodes["hold_row"][node])
             late = now_ms >= int(view.nodes["hold_until_ms"][node])
-            wanted = (
+            still_asks = (
                 row >= 0 and view.rows["hold_node"][row] == node and view.rows["count"][row] > view.rows["assumed"][row]
             )
-            if wanted and not late and view.nodes["state"][node] == 1 and cluster.classes.may(row, node):
+            if still_asks and not late and view.nodes["state"][node] == 1 and cluster.classes.may(row, node):
                 continue
-            if wanted and late:
+            if still_asks and late:
                 self._avoid_if_vain(cluster, view, row, node)
             if row >= 0 and view.rows["hold_node"][row] == node:
                 view.rows["hold_node"][row] = -1
@@ -143,7 +143,7 @@ class Holds:
 _COUNTERS = [OFFERS, CURSOR, BUNDLE, SCORED]
 
 
-class Uncommitted:
+class DecideCheckpoint:
     """What is kept from decide to decide, as it was before one. Assumed allocations are restored elsewhere."""
 
     def __init__(self, view: View, scratch: Scratch) -> None:
@@ -156,7 +156,7 @@ class Uncommitted:
         self._held_for = view.nodes["hold_row"].copy()
         self._holds = view.rows["hold_node"].copy()
 
-    def put_back(self, view: View, scratch: Scratch, proposed: Records) -> None:
+    def restore(self, view: View, scratch: Scratch, proposed: Records) -> None:
         """Put it back; of rows that wait for a nearer node only those that were ``proposed``: the others wait on."""
         scratch.counters[_COUNTERS] = self._counters
         scratch.averages[:] = self._averages

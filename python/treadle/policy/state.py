@@ -25,7 +25,7 @@ from treadle.policy.shares.tree import Shares
 
 
 @kernel
-def begin_marks(apps: Records, which: I32, listed: I32) -> None:
+def reset_app_records(apps: Records, which: I32, listed: I32) -> None:
     """Begin the records (`APPLICATION`) of some applications; ``listed`` has the ranked ones."""
     for app in which:
         apps[app].key = 0.0
@@ -46,7 +46,7 @@ AGE_MAX: Final = 65_535
 
 
 @kernel
-def begin_rows(rows: Records, quota: int) -> None:
+def reset_row_records(rows: Records, quota: int) -> None:
     """Begin the records of all rows (`ROW`): none may be served, each as far as ``quota``; why it waits stays."""
     for row in range(len(rows)):
         rows[row].quota = quota
@@ -89,7 +89,7 @@ BIG_COUNT: Final = 3
 CURSOR: Final = 4  # the node at which the next search starts; kept from decide to decide
 DELAYED: Final = 5  # 1 if a row waits for a node that it prefers
 OFFERS: Final = 6  # proposals so far; kept from decide to decide
-LOOKED: Final = 7  # nodes looked at in this decide, and what competed for them: what searches cost
+SCANNED: Final = 7  # nodes looked at in this decide, and what competed for them: what searches cost
 BUNDLE: Final = 8  # the node that tasks are bundled on, or -1; kept from decide to decide
 SCORED: Final = 9  # proposals in the averages; kept from decide to decide
 SERVES: Final = 10  # the partition whose nodes are given out
@@ -177,9 +177,9 @@ ROW: Final = np.dtype(
 )
 
 # How the work of stages counts that have hints and are not asked for yet (``APPLICATION.ahead``).
-IN_TIME: Final = 0  # their demands are not known
-AS_OTHERS: Final = 1  # as demanding as the most demanding of what the application asks for and runs
-LEFT_OUT: Final = 2  # not yet
+TIME_ONLY: Final = 0  # their demands are not known
+MAX_DEMAND: Final = 1  # as demanding as the most demanding of what the application asks for and runs
+IGNORED: Final = 2  # not yet
 
 APPLICATION: Final = np.dtype(
     [
@@ -192,7 +192,7 @@ APPLICATION: Final = np.dtype(
         ("rank", "i4"),
         ("band", "i4"),  # compared before the key: minus the priority where the queue compares it first, else 0
         ("done", "u1"),
-        ("ahead", "u1"),  # `IN_TIME`, `AS_OTHERS` or `LEFT_OUT`, by the gate
+        ("ahead", "u1"),  # `TIME_ONLY`, `MAX_DEMAND` or `IGNORED`, by the gate
     ],
     align=True,
 )
@@ -295,7 +295,7 @@ class Scratch(NamedTuple):
 def _marks(apps: ApplicationTable, old: Scratch | None) -> Records:
     """Return the records of a decide's applications; those of applications that have ended mean nothing."""
     marks = _room("apps", APPLICATION, len(apps.at), old)
-    begin_marks(marks, apps.in_use(), apps.leaf_applications)
+    reset_app_records(marks, apps.in_use(), apps.leaf_applications)
     return marks
 
 
@@ -383,7 +383,7 @@ def _counters_after(old: Scratch | None) -> I64:
     counters = old.counters if old is not None else np.zeros(COUNTERS, np.int64)
     if old is None:
         counters[BUNDLE] = -1
-    counters[PLACED] = counters[DELAYED] = counters[BIG_COUNT] = counters[LOOKED] = 0
+    counters[PLACED] = counters[DELAYED] = counters[BIG_COUNT] = counters[SCANNED] = 0
     return counters
 
 

@@ -227,15 +227,15 @@ class ClusterView:
 
         Its AM's own is not among them, nor are those that are only proposed.
         """
-        tasks, groups, found = self._cluster.tasks.tasks.at, self._cluster.tasks.at, []
+        tasks, groups, containers = self._cluster.tasks.tasks.at, self._cluster.tasks.at, []
         group = int(self.applications["first_group"][application])
         while group >= 0:
             task = int(groups["first"][group])
             while task >= 0:
-                found.append((tasks["node"][task], groups["priority"][group], tasks["created_ms"][task]))
+                containers.append((tasks["node"][task], groups["priority"][group], tasks["created_ms"][task]))
                 task = int(tasks["next"][task])
             group = int(groups["next"][group])
-        return read_only(np.sort(np.array(found, CONTAINER), order=["priority", "created_ms", "node"]))
+        return read_only(np.sort(np.array(containers, CONTAINER), order=["priority", "created_ms", "node"]))
 
     def text(self, name: int) -> str:
         """Return the text of a column that holds one: ``name`` and ``rack`` of nodes, ``path`` of queues.
@@ -423,9 +423,9 @@ class FileFit(_FromFile, Fit):
         shapes: list[tuple[int, ...]] = [(known,)]
         if requests * known <= SCORES_MAX:
             shapes.append((requests, known))
-        found = np.atleast_2d(self._keys(view, *shapes))
-        scores: F64 = np.zeros((len(found), max(nodes, 1)))
-        scores[:, :known] = found
+        returned = np.atleast_2d(self._keys(view, *shapes))
+        scores: F64 = np.zeros((len(returned), max(nodes, 1)))
+        scores[:, :known] = returned
         return scores
 
 
@@ -449,11 +449,11 @@ class FileEstimate(_FromFile, Estimate):
     def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
         """Set the part's durations; tasks that run are taken to be like those that their application still asks for."""
         found.rows_ms[: len(self._rows_ms)] = self._rows_ms
-        asked, groups = view.rows[: len(self._rows_ms)], view.groups[: cluster.tasks.size]
+        own_rows, groups = view.rows[: len(self._rows_ms)], view.groups[: cluster.tasks.size]
         known = {
             (application, priority): duration_ms
             for application, priority, duration_ms in zip(
-                asked["application"].tolist(), asked["priority"].tolist(), self._rows_ms.tolist(), strict=True
+                own_rows["application"].tolist(), own_rows["priority"].tolist(), self._rows_ms.tolist(), strict=True
             )
         }
         for at, key in enumerate(zip(groups["application"].tolist(), groups["priority"].tolist(), strict=True)):
@@ -468,7 +468,7 @@ class PolicyFailedError(UserError):
         self.failure = failure
 
 
-def insist(failure: PartFailure | None, when: str) -> None:
+def raise_if_failed(failure: PartFailure | None, when: str) -> None:
     """Do nothing if there is no failure.
 
     Raises:

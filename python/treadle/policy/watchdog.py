@@ -158,7 +158,7 @@ def _raise_in(thread: int, error: type[BaseException] | None) -> None:
 class PartTimes:
     """What parts from files took by the clock; a live engine stops them after `limits.part_timeout_ms` of a decide."""
 
-    all_s: float = 0.0
+    total_s: float = 0.0
     decides: int = 0
     """In which any was called."""
     too_slow: int = 0
@@ -201,7 +201,7 @@ class Stopwatch:
         if self._called:
             times, took_s = self.times, self._in_decide_s
             times.decides += 1
-            times.all_s += took_s
+            times.total_s += took_s
             times.too_slow += took_s > self._limit_s
             if took_s > times.slowest_s:
                 times.slowest_s, times.slowest_at_ms = took_s, self._at_ms

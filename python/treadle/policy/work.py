@@ -14,7 +14,7 @@ from treadle.compiled.structs import tables
 from treadle.model.cluster import Cluster
 from treadle.model.containers import group_key
 from treadle.model.tables import ASSUMED, TOTAL, USED, View
-from treadle.policy.state import CLUSTER, IN_TIME, LEFT_OUT, Scratch
+from treadle.policy.state import CLUSTER, IGNORED, TIME_ONLY, Scratch
 
 
 @kernel
@@ -170,11 +170,11 @@ def hint_group(view: View, hint: int) -> int:
 
 
 @inner
-def hinted_duration_ms(view: View, hint: int, group: int, found: Durations) -> float:
+def hinted_duration_ms(view: View, hint: int, group: int, durations: Durations) -> float:
     """Return how long a task of a hint takes: as of its request row, else of its tasks, else as the hint says."""
     if view.hints[hint].row >= 0:
-        return float(found.rows_ms[view.hints[hint].row])
-    return float(found.groups_ms[group] if group >= 0 else found.hint_ms[hint])
+        return float(durations.rows_ms[view.hints[hint].row])
+    return float(durations.groups_ms[group] if group >= 0 else durations.hint_ms[hint])
 
 
 @inner
@@ -195,27 +195,27 @@ def demand_of_others(view: View, app: int, totals: F64) -> float:
 
 
 @inner
-def add_hints(view: View, apps: Records, found: Durations, totals: F64, work: F64, time_ms: F64) -> None:
+def add_hints(view: View, apps: Records, durations: Durations, totals: F64, work: F64, time_ms: F64) -> None:
     """Add the tasks of hints that say how many have not ended; mark the groups that these cover.
 
     The demands of what was not asked for yet are not known: it counts in time alone, unless the gate says more (the
     column ``ahead`` of ``apps``, a decide's applications).
     """
-    for hint in range(found.hints):
+    for hint in range(durations.hints):
         app = view.hints[hint].application
         if app < 0 or view.hints[hint].tasks < 0:
             continue
         ahead = view.hints[hint].priority < 0
-        if ahead and apps[app].ahead == LEFT_OUT:
+        if ahead and apps[app].ahead == IGNORED:
             continue
         group = hint_group(view, hint)
         if group >= 0:
             view.groups[group].covered = 1
-        duration_ms = hinted_duration_ms(view, hint, group, found)
-        left_ms = view.hints[hint].tasks * or_default(duration_ms, found.default_ms)
+        duration_ms = hinted_duration_ms(view, hint, group, durations)
+        left_ms = view.hints[hint].tasks * or_default(duration_ms, durations.default_ms)
         time_ms[app] += left_ms
         if ahead:
-            if apps[app].ahead != IN_TIME:
+            if apps[app].ahead != TIME_ONLY:
                 work[app] += left_ms * demand_of_others(view, app, totals)
         else:
             work[app] += left_ms * demand_of(view.hint_capability, hint, totals)
@@ -236,47 +236,49 @@ def add_running(view: View, found: Durations, totals: F64, now_ms: int, work: F6
 
 
 @kernel
-def add_work(view: View, apps: Records, found: Durations, totals: F64, now_ms: int, work: F64, time_ms: F64) -> None:
+def add_work(
+    view: View, apps: Records, durations: Durations, totals: F64, now_ms: int, work: F64, time_ms: F64
+) -> None:
     """Set for each application the sum over its remaining tasks of duration x demands, and of durations.
 
     Demands are shares of ``totals``, what may be given out, added up over the resources (Tetris, Graphene's srpt).
     ``apps`` are the decide's (`treadle.policy.state.APPLICATION`); ``work`` and ``time_ms`` are 0 before. A task that
     has run longer than expected counts as about to end.
     """
-    add_asks(view, found, totals, work, time_ms)
-    add_hints(view, apps, found, totals, work, time_ms)
-    add_running(view, found, totals, now_ms, work, time_ms)
+    add_asks(view, durations, totals, work, time_ms)
+    add_hints(view, apps, durations, totals, work, time_ms)
+    add_running(view, durations, totals, now_ms, work, time_ms)
     for app in range(len(work)):
         work[app] = max(work[app], 0.0)
         time_ms[app] = max(time_ms[app], 0.0)
 
 
 @kernel
-def add_whole(view: View, more: Records, found: Durations, whole_ms: F64) -> None:
+def add_whole(view: View, more: Records, durations: Durations, whole_ms: F64) -> None:
     """Add what the tasks take that are asked for, run or have ended well, each as long as its estimate says.
 
     Where a hint says how many tasks of a key have not ended, these count for those that are asked for and run. ``more``
     is what has ended besides what the model counts (`Scratch.ended`).
     """
-    default_ms = found.default_ms
-    for row in range(found.rows):
+    default_ms = durations.default_ms
+    for row in range(durations.rows):
         app, hint = view.rows[row].application, view.rows[row].hint
         if app >= 0 and (hint < 0 or view.hints[hint].tasks < 0):
-            whole_ms[app] += view.rows[row].count * or_default(found.rows_ms[row], default_ms)
-    for hint in range(found.hints):
+            whole_ms[app] += view.rows[row].count * or_default(durations.rows_ms[row], default_ms)
+    for hint in range(durations.hints):
         app = view.hints[hint].application
         if app >= 0 and view.hints[hint].tasks >= 0:
             group = hint_group(view, hint)
             if group >= 0:
                 view.groups[group].covered = 1
-            duration_ms = hinted_duration_ms(view, hint, group, found)
+            duration_ms = hinted_duration_ms(view, hint, group, durations)
             whole_ms[app] += view.hints[hint].tasks * or_default(duration_ms, default_ms)
-    for group in range(found.groups):
+    for group in range(durations.groups):
         app = view.groups[group].application
         if app >= 0:
             tasks = ended_of(view, more, group)
             tasks += 0 if view.groups[group].covered else view.groups[group].running
-            whole_ms[app] += tasks * or_default(found.groups_ms[group], default_ms)
+            whole_ms[app] += tasks * or_default(durations.groups_ms[group], default_ms)
         view.groups[group].covered = 0
 
 
@@ -332,7 +334,7 @@ class Jobs:
     def durations(self) -> Durations:
         """Return how long tasks take by the estimate."""
         cluster, said_ms = self.cluster, self.view.hints["duration_ms"]
-        found = Durations(
+        durations = Durations(
             rows_ms=np.full(len(self.view.rows), np.nan),
             groups_ms=np.full(len(self.view.groups), np.nan),
             hint_ms=np.where(said_ms < 0, np.nan, said_ms),
@@ -341,8 +343,8 @@ class Jobs:
             hints=cluster.hints.size,
             groups=cluster.tasks.size,
         )
-        self._estimate(cluster, self.view, self._scratch.ended, found)
-        return found
+        self._estimate(cluster, self.view, self._scratch.ended, durations)
+        return durations
 
     def row_ms(self) -> F64:
         """Return how long a container of each request row runs, the default where that is not known."""

@@ -276,11 +276,11 @@ def segments(place: Path) -> list[Path]:
     """
     if place.is_file():
         return [place]
-    found = [each.path for each in _segment_files(place)] if place.is_dir() else []
-    if not found:
+    paths = [each.path for each in _segment_files(place)] if place.is_dir() else []
+    if not paths:
         what = "has no segments of a recording" if place.is_dir() else "is not there"
         raise RecordingError(f"{place} {what}; name a file {SUFFIX}, or the folder of `record.folder`")
-    return found
+    return paths
 
 
 def tidy(folder: Path, size_max: int, age_max: timedelta, now: datetime, keep: Path) -> int:
@@ -299,13 +299,13 @@ def tidy(folder: Path, size_max: int, age_max: timedelta, now: datetime, keep: P
 
 
 def _segment_files(folder: Path) -> list[SegmentFile]:
-    found = []
+    files = []
     for path in folder.iterdir():
         match = _NAME.fullmatch(path.name)
         if match is not None and path.is_file() and not path.is_symlink():
             began = datetime.strptime(f"{match[1]}000", _TIME).replace(tzinfo=UTC)
-            found.append(SegmentFile(path, began, int(match[2]), int(match[3])))
-    return sorted(found, key=lambda each: (each.began, each.process, each.number))
+            files.append(SegmentFile(path, began, int(match[2]), int(match[3])))
+    return sorted(files, key=lambda each: (each.began, each.process, each.number))
 
 
 BESIDE: Final[Mapping[str, type[Any]]] = {

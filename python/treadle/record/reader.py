@@ -151,25 +151,25 @@ def _read(path: Path, chunks: ChunkReader) -> RecordedSegment:
     segment = read_segment(first)
     if segment.schema_hash != schema_hash():
         raise RecordingError(f"{path}: {OTHER_SCHEMA}")
-    found = RecordedSegment(path, segment, read_settings_text(second), iter(()))
-    found.ticks = _ticks(found, chunks, records)
-    return found
+    recorded = RecordedSegment(path, segment, read_settings_text(second), iter(()))
+    recorded.ticks = _ticks(recorded, chunks, records)
+    return recorded
 
 
-def _ticks(found: RecordedSegment, chunks: ChunkReader, records: Iterator[Record]) -> Iterator[Tick]:
+def _ticks(recorded: RecordedSegment, chunks: ChunkReader, records: Iterator[Record]) -> Iterator[Tick]:
     ended = ""
     for record in records:
         if record.kind == "tick":
             yield read_tick(record)
         elif record.kind == "end":
             ended = str(record.head.get("why", ""))
-            found.cost = read_cost(record)
-    found.whole = bool(ended) and not chunks.damage
+            recorded.cost = read_cost(record)
+    recorded.whole = bool(ended) and not chunks.damage
     if chunks.damage:
-        found.notes.append(f"{READABLE_PART}: {chunks.damage}")
+        recorded.notes.append(f"{READABLE_PART}: {chunks.damage}")
     elif not ended:
-        found.open_end = True
-        found.notes.append(OPEN_END)
+        recorded.open_end = True
+        recorded.notes.append(OPEN_END)
 
 
 _ROWS_MAX = 1 << 30
@@ -252,16 +252,16 @@ def summarise(files: Sequence[Path]) -> Summary:
     Raises:
         RecordingError: one is no recording.
     """
-    looker = _Looker()
+    summariser = _Summariser()
     notes: list[str] = []
     for recorded in open_all(files, notes):
-        looker.look(recorded)
-    found = looker.summary()
-    found.notes += notes
-    return found
+        summariser.read(recorded)
+    summary = summariser.summary()
+    summary.notes += notes
+    return summary
 
 
-class _Looker:
+class _Summariser:
     def __init__(self) -> None:
         self._found = Summary()
         self._nodes: set[str] = set()
@@ -271,9 +271,9 @@ class _Looker:
         self._policies: dict[str, None] = {}
         self._running: dict[int, tuple[int, int]] = {}
 
-    def look(self, recorded: RecordedSegment) -> None:
+    def read(self, recorded: RecordedSegment) -> None:
         """Look at all of a segment."""
-        segment, found = recorded.segment, self._found
+        segment, summary = recorded.segment, self._found
         mine = SegmentSummary(
             file=recorded.path.name,
             bytes=recorded.path.stat().st_size,
@@ -286,35 +286,35 @@ class _Looker:
             from_start=recorded.from_start,
         )
         self._policies[recorded.settings.name] = None
-        found.gaps += bool(found.segments) and not recorded.follows
+        summary.gaps += bool(summary.segments) and not recorded.follows
         decoder = FrameDecoder()
         for tick in recorded.ticks:
             self._tick(tick, mine, decoder)
         mine.notes = recorded.notes
-        found.is_open = recorded.open_end
-        found.cost = recorded.cost if recorded.cost.process_us else found.cost
-        found.segments.append(mine)
-        found.frames += mine.frames
-        found.dropped += mine.dropped
-        found.bytes += mine.bytes
-        found.notes += [f"{mine.file}: {note}" for note in mine.notes]
-        begins = [each.begin_ms for each in found.segments if each.frames]
-        found.begin_ms, found.end_ms = min(begins, default=0), max(each.end_ms for each in found.segments)
+        summary.is_open = recorded.open_end
+        summary.cost = recorded.cost if recorded.cost.process_us else summary.cost
+        summary.segments.append(mine)
+        summary.frames += mine.frames
+        summary.dropped += mine.dropped
+        summary.bytes += mine.bytes
+        summary.notes += [f"{mine.file}: {note}" for note in mine.notes]
+        begins = [each.begin_ms for each in summary.segments if each.frames]
+        summary.begin_ms, summary.end_ms = min(begins, default=0), max(each.end_ms for each in summary.segments)
 
     def _tick(self, tick: Tick, mine: SegmentSummary, decoder: FrameDecoder) -> None:
-        found = self._found
+        summary = self._found
         for event in tick.beside:
             rows: Any = getattr(event, "application", ())
-            found.beside[type(event).__name__] = found.beside.get(type(event).__name__, 0) + len(rows)
-        found.switches += len(tick.switches)
+            summary.beside[type(event).__name__] = summary.beside.get(type(event).__name__, 0) + len(rows)
+        summary.switches += len(tick.switches)
         if tick.reading is not None and tick.reading.name:
             self._policies[tick.reading.name] = None
         self._policies |= dict.fromkeys(switch.policy for switch in tick.switches)
         try:
             frame = decoder.decode(tick.frame)
-            found.proposals += len(decode_answer(tick.answer, _ROWS_MAX).proposals)
+            summary.proposals += len(decode_answer(tick.answer, _ROWS_MAX).proposals)
         except WireError as error:
-            found.notes.append(f"{mine.file}: frame {mine.frames + 1} cannot be read: {error}")
+            summary.notes.append(f"{mine.file}: frame {mine.frames + 1} cannot be read: {error}")
             return
         mine.begin_ms = mine.begin_ms or frame.header.rm_time_ms
         mine.end_ms = max(mine.end_ms, frame.header.rm_time_ms)
@@ -347,8 +347,8 @@ class _Looker:
 
     def summary(self) -> Summary:
         """Return what was found."""
-        found = self._found
-        found.nodes, found.jobs, found.jobs_ended = len(self._nodes), len(self._jobs), len(self._ended)
-        found.queues, found.policies = list(self._queues), list(self._policies)
-        found.engine_hashes = list(dict.fromkeys(each.engine_hash for each in found.segments))
-        return found
+        summary = self._found
+        summary.nodes, summary.jobs, summary.jobs_ended = len(self._nodes), len(self._jobs), len(self._ended)
+        summary.queues, summary.policies = list(self._queues), list(self._policies)
+        summary.engine_hashes = list(dict.fromkeys(each.engine_hash for each in summary.segments))
+        return summary

@@ -29,7 +29,7 @@ from treadle.history.reader import HistoryReader
 from treadle.history.sources import find_sources
 from treadle.history.stages import Framework as Recorded
 from treadle.history.stages import StageId
-from treadle.replay.seen import Seen, SeenContainer, SeenJob, SeenQueue, SeenStage
+from treadle.replay.seen import RecordedCluster, RecordedContainer, RecordedJob, RecordedQueue, RecordedStage
 from treadle.simulate import Framework, Job, Scenario, Workload, arranged
 from treadle.simulate.batch import NOBODY
 from treadle.simulator.cluster.tables import AppState
@@ -50,15 +50,15 @@ class TimedStage(NamedTuple):
     """A stage whose first tasks are those that had begun when the model takes over."""
 
     id: int
-    ordered: list[SeenContainer]
-    begun: list[SeenContainer]
+    ordered: list[RecordedContainer]
+    begun: list[RecordedContainer]
     """The first of them, as they were then."""
     asks: int
     barrier_ms: int
     """When the stages before it had ended; -1: it waits for none."""
 
 
-def timed_stage(id_: int, stage: SeenStage, then: SeenStage, barrier_ms: int) -> TimedStage:
+def timed_stage(id_: int, stage: RecordedStage, then: RecordedStage, barrier_ms: int) -> TimedStage:
     """Return a stage with its containers in the order of its tasks.
 
     Args:
@@ -76,7 +76,7 @@ def timed_stage(id_: int, stage: SeenStage, then: SeenStage, barrier_ms: int) ->
 
 
 def situation_of(
-    job: SeenJob, then: SeenJob, stages: Sequence[TimedStage], seen: Seen, place: Mapping[str, int]
+    job: RecordedJob, then: RecordedJob, stages: Sequence[TimedStage], seen: RecordedCluster, place: Mapping[str, int]
 ) -> JobSituation:
     """Return what was of a job.
 
@@ -93,11 +93,11 @@ def situation_of(
         master = Held(place[then.master_node], created_ms, created_ms)
     registers_ms = max(job.first_ask_ms, then.master_ms) - seen.begin_ms
     end_ms = then.end_ms - seen.begin_ms if then.end_ms >= 0 else -1
-    found = {each.id: _stage(each, seen, place) for each in stages}
-    return JobSituation(_stands(then), end_ms, master, registers_ms, found)
+    stage_situations = {each.id: _stage(each, seen, place) for each in stages}
+    return JobSituation(_stands(then), end_ms, master, registers_ms, stage_situations)
 
 
-def _stands(then: SeenJob) -> AppState:
+def _stands(then: RecordedJob) -> AppState:
     if then.end_ms >= 0:
         return AppState.FINISHED
     if then.waits:
@@ -107,7 +107,7 @@ def _stands(then: SeenJob) -> AppState:
     return AppState.STARTING
 
 
-def _stage(timed: TimedStage, seen: Seen, place: Mapping[str, int]) -> StageSituation:
+def _stage(timed: TimedStage, seen: RecordedCluster, place: Mapping[str, int]) -> StageSituation:
     held = []
     for each in timed.begun:
         begin_ms = max(each.created_ms + HEARD_MS, timed.barrier_ms) - seen.begin_ms
@@ -179,7 +179,7 @@ class Reduced:
         return arranged(dealt(self.jobs, seed, self.begun))
 
 
-def reduce(seen: Seen, then: Seen | None = None) -> Reduced:
+def reduce(seen: RecordedCluster, then: RecordedCluster | None = None) -> Reduced:
     """Return the cluster and the jobs of a recording.
 
     Args:
@@ -215,8 +215,8 @@ def reduce(seen: Seen, then: Seen | None = None) -> Reduced:
     return Reduced(scenario, jobs, begun, situation, extra_ms, compared, notes, seen.begin_ms)
 
 
-def _notes(seen: Seen, jobs: int) -> list[str]:
-    found = list(seen.notes)
+def _notes(seen: RecordedCluster, jobs: int) -> list[str]:
+    notes = list(seen.notes)
     stages = [stage for job in seen.jobs.values() for stage in job.stages.values()]
     left = sum(each.runs for stage in stages for each in stage.containers)
     frameworks = {job.framework for job in seen.jobs.values()}
@@ -232,21 +232,21 @@ def _notes(seen: Seen, jobs: int) -> list[str]:
         "limits of users are left out": seen.user_limits,
         "settings were read again within the recording: the model follows the first": seen.settings_changed,
     }
-    return found + [text for text, holds in said.items() if holds]
+    return notes + [text for text, holds in said.items() if holds]
 
 
-def _compared(job: SeenJob) -> Compared:
+def _compared(job: RecordedJob) -> Compared:
     tasks = sum(len(stage.containers) + stage.asked for stage in job.stages.values())
     return Compared(name_of(job), job.queue, job.user, job.type, tasks, job.submit_ms, job.end_ms)
 
 
-def name_of(job: SeenJob) -> str:
+def name_of(job: RecordedJob) -> str:
     """Return YARN's id of a job."""
     return application_id(*job.id)
 
 
 def _job(
-    one: SeenJob, stages: Mapping[StageId, SeenStage], seen: Seen, earlier: SeenJob | None
+    one: RecordedJob, stages: Mapping[StageId, RecordedStage], seen: RecordedCluster, earlier: RecordedJob | None
 ) -> tuple[Job, list[TimedStage]]:
     """Return a job, and when the tasks of its stages began that had begun ``earlier``."""
     parents = parents_of(stages, one.framework)
@@ -255,7 +255,7 @@ def _job(
     for at in parents:
         stage = stages[at]
         barrier_ms = max((stages[parent].last_end_ms for parent in parents[at]), default=-1)
-        before = SeenStage() if earlier is None else earlier.stages.get(at, SeenStage())
+        before = RecordedStage() if earlier is None else earlier.stages.get(at, RecordedStage())
         timed.append(timed_stage(number[at], stage, before, barrier_ms - seen.node_heartbeat_ms // 2))
         durations = _durations(stage, timed[-1].ordered, barrier_ms, seen)
         demand = {name: float(amount) for name, amount in zip(seen.resources, stage.demand, strict=False) if amount}
@@ -270,7 +270,7 @@ def _job(
 
 
 def _durations(
-    stage: SeenStage, ordered: Sequence[SeenContainer], barrier_ms: int, seen: Seen
+    stage: RecordedStage, ordered: Sequence[RecordedContainer], barrier_ms: int, seen: RecordedCluster
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return how long the tasks of a stage last, in the order in which they got their containers."""
     barrier_ms -= seen.node_heartbeat_ms // 2
@@ -281,13 +281,13 @@ def _durations(
     return np.array(lasts + [usual] * stage.asked, np.int64)
 
 
-def _duration(container: SeenContainer, barrier_ms: int, seen: Seen) -> int:
+def _duration(container: RecordedContainer, barrier_ms: int, seen: RecordedCluster) -> int:
     begin_ms = max(container.created_ms + HEARD_MS, barrier_ms)
     heartbeat_ms = AM_HEARTBEAT_MS if container.with_job else seen.node_heartbeat_ms
     return max(container.end_ms - heartbeat_ms // 2 - begin_ms, 1)
 
 
-def _extra_ms(job: SeenJob, seen: Seen) -> int:
+def _extra_ms(job: RecordedJob, seen: RecordedCluster) -> int:
     """Return how much longer a job was there after its last task than the model's AM takes to say that it is done."""
     last = max((each for stage in job.stages.values() for each in stage.containers), key=lambda each: each.end_ms)
     if last.with_job:
@@ -295,23 +295,23 @@ def _extra_ms(job: SeenJob, seen: Seen) -> int:
     return max(job.end_ms - (last.end_ms - seen.node_heartbeat_ms // 2) - AM_HEARTBEAT_MS // 2, 0)
 
 
-def parents_of(stages: Mapping[StageId, SeenStage], framework: Recorded) -> dict[StageId, list[StageId]]:
+def parents_of(stages: Mapping[StageId, RecordedStage], framework: Recorded) -> dict[StageId, list[StageId]]:
     """Return which stages each stage waits for: MapReduce's by their kind, others' by when they were asked for.
 
     Those that are waited for come first.
     """
-    found: dict[StageId, list[StageId]] = {}
+    parents: dict[StageId, list[StageId]] = {}
     by_time = framework not in (Recorded.MAPREDUCE, Recorded.TEZ)  # their priorities say what comes first
     for at, stage in sorted(stages.items(), key=lambda item: (item[1].first_ask_ms if by_time else 0, item[0])):
-        above = [(other, stages[other]) for other in found]
+        above = [(other, stages[other]) for other in parents]
         if framework is Recorded.MAPREDUCE:
-            found[at] = [other for other, _ in above if other.position < at.position]
+            parents[at] = [other for other, _ in above if other.position < at.position]
         else:
-            found[at] = [other for other, earlier in above if _waited(stage, earlier)]
-    return found
+            parents[at] = [other for other, earlier in above if _waited(stage, earlier)]
+    return parents
 
 
-def _waited(stage: SeenStage, earlier: SeenStage) -> bool:
+def _waited(stage: RecordedStage, earlier: RecordedStage) -> bool:
     """Say whether a stage may have waited for another: asked for later, when part of that was done, and ended later."""
     ends = [each.end_ms for each in earlier.containers if not each.runs]
     if len(ends) < len(earlier.containers) or earlier.first_ask_ms + SLACK_MS > stage.first_ask_ms:
@@ -321,7 +321,7 @@ def _waited(stage: SeenStage, earlier: SeenStage) -> bool:
     return done >= STARTED and own >= max(ends)
 
 
-def _scenario(seen: Seen) -> dict[str, Any]:
+def _scenario(seen: RecordedCluster) -> dict[str, Any]:
     """Return the cluster of a recording as a scenario without jobs."""
     masters = [job.master for job in seen.jobs.values() if job.master]
     master = [median(column) for column in zip(*masters, strict=True)]
@@ -360,7 +360,7 @@ def _scenario(seen: Seen) -> dict[str, Any]:
     }
 
 
-def node_groups(seen: Seen) -> dict[tuple[int, ...], list[str]]:
+def node_groups(seen: RecordedCluster) -> dict[tuple[int, ...], list[str]]:
     """Return the names of nodes by what they have, in the order of the model's nodes."""
     groups: dict[tuple[int, ...], list[str]] = {}
     for name, (_, total) in seen.nodes.items():
@@ -368,61 +368,63 @@ def node_groups(seen: Seen) -> dict[tuple[int, ...], list[str]]:
     return dict(sorted(groups.items()))
 
 
-def _slow_start(seen: Seen) -> float:
+def _slow_start(seen: RecordedCluster) -> float:
     """Return which part of the maps is done when reduces are asked for."""
-    found = []
+    fractions = []
     for job in seen.jobs.values():
         by_name = {at.name: stage for at, stage in job.stages.items()}
         maps, reduces = by_name.get("map"), by_name.get("reduce")
         if job.framework is Recorded.MAPREDUCE and maps and reduces and reduces.first_ask_ms >= 0 and not job.before:
             ends = [each.end_ms for each in maps.containers]
             if len(ends) >= SLOW_START_MAPS:
-                found.append(sum(end_ms <= reduces.first_ask_ms for end_ms in ends) / len(ends))
-    least = min(found, default=SLOW_START)
-    return least if len(found) >= SLOW_START_JOBS and least >= SLOW_START_SEEN else SLOW_START
+                fractions.append(sum(end_ms <= reduces.first_ask_ms for end_ms in ends) / len(ends))
+    least = min(fractions, default=SLOW_START)
+    return least if len(fractions) >= SLOW_START_JOBS and least >= SLOW_START_SEEN else SLOW_START
 
 
-def _early(seen: Seen) -> dict[str, float]:
+def _early(seen: RecordedCluster) -> dict[str, float]:
     """Return which part of the stages before it is done when a stage of no MapReduce job is asked for, if all show it.
 
     Tez asks from a quarter on; others, as Hadoop's load simulator, ask when all is done.
     """
-    found = []
+    fractions = []
     for job in seen.jobs.values():
         stages = {at: stage for at, stage in job.stages.items() if stage.containers}
         if job.framework is Recorded.MAPREDUCE or job.before:
             continue
         for at, parents in parents_of(stages, job.framework).items():
             if parents:
-                found.append(min(_done(stages[parent], stages[at].first_ask_ms) for parent in parents))
-    least = min(found, default=STARTED)
-    if len(found) < SLOW_START_JOBS or least <= TEZ_MAX_FRACTION:
+                fractions.append(min(_done(stages[parent], stages[at].first_ask_ms) for parent in parents))
+    least = min(fractions, default=STARTED)
+    if len(fractions) < SLOW_START_JOBS or least <= TEZ_MAX_FRACTION:
         return {}
     return {"tez_min_fraction": least, "tez_max_fraction": least}
 
 
-def _done(stage: SeenStage, at_ms: int) -> float:
+def _done(stage: RecordedStage, at_ms: int) -> float:
     """Return which part of a stage's containers had ended at an instant."""
     return sum(each.end_ms <= at_ms and not each.runs for each in stage.containers) / len(stage.containers)
 
 
-def _queues(seen: Seen) -> dict[str, Any]:
-    children: dict[int, list[tuple[int, SeenQueue]]] = {}
+def _queues(seen: RecordedCluster) -> dict[str, Any]:
+    children: dict[int, list[tuple[int, RecordedQueue]]] = {}
     for at, queue in seen.queues.items():
         children.setdefault(queue.parent, []).append((at, queue))
     roots = [at for at, queue in seen.queues.items() if queue.parent < 0]
     return _below(children, roots[0], seen) if roots else {}
 
 
-def _below(children: Mapping[int, list[tuple[int, SeenQueue]]], parent: int, seen: Seen) -> dict[str, Any]:
+def _below(
+    children: Mapping[int, list[tuple[int, RecordedQueue]]], parent: int, seen: RecordedCluster
+) -> dict[str, Any]:
     """Return the queues below one, by what each is guaranteed of what its parent has."""
-    own, found = children.get(parent, []), {}
+    own, documents = children.get(parent, []), {}
     whole = sum(queue.guaranteed[0] for _, queue in own if queue.guaranteed)
     most = seen.queues[parent].maximum
     for at, queue in own:
         share = 100 * queue.guaranteed[0] / whole if queue.guaranteed and whole else 100 / len(own)
         maximum = _percent(queue.maximum, most)
-        found[queue.path.rpartition(".")[2]] = {
+        documents[queue.path.rpartition(".")[2]] = {
             "capacity": math.floor(share * 1e6) / 1e6,
             "maximum_capacity": min(max(maximum, share), 100.0),
             "maximum_am_resource_percent": _percent(queue.am_limit, queue.maximum),
@@ -430,7 +432,7 @@ def _below(children: Mapping[int, list[tuple[int, SeenQueue]]], parent: int, see
             "priority": queue.priority,
             "children": _below(children, at, seen),
         }
-    return found
+    return documents
 
 
 def _percent(part: tuple[int, ...], whole: tuple[int, ...]) -> float:
@@ -485,7 +487,7 @@ class Histories:
             for source in find_sources(paths):
                 sources += 1
                 try:
-                    found = reader.read(source)
+                    content = reader.read(source)
                 except UnfinishedError:
                     self.left_out += 1
                     continue
@@ -493,8 +495,8 @@ class Histories:
                     text = error.strerror or str(error) if isinstance(error, OSError) else str(error)
                     self.broken.append(f"{source.name}: {text.removeprefix(f'{source.name}: ')}")
                     continue
-                self.left_out += len(found.left_out)
-                for run in found.runs:
+                self.left_out += len(content.left_out)
+                for run in content.runs:
                     self._take(run)
         if not sources:
             names = ", ".join(map(str, paths))
@@ -520,18 +522,18 @@ class Histories:
             yield f"{self.others} jobs that are neither MapReduce's nor Spark's are left out"
 
 
-def reduce_histories(found: Histories, cluster: Scenario) -> Reduced:
+def reduce_histories(histories: Histories, cluster: Scenario) -> Reduced:
     """Return the jobs of histories, on the cluster of a scenario.
 
     Raises:
         UserError: there is no job in them.
     """
-    if not found.runs:
+    if not histories.runs:
         raise UserError(
-            "\n".join(["there is no job of MapReduce or Spark that ended well in the histories", *found.notes()])
+            "\n".join(["there is no job of MapReduce or Spark that ended well in the histories", *histories.notes()])
         )
-    runs = sorted(found.runs.values(), key=lambda run: (run.started_ms, run.id))
-    first_ms, notes = runs[0].started_ms, list(found.notes())
+    runs = sorted(histories.runs.values(), key=lambda run: (run.started_ms, run.id))
+    first_ms, notes = runs[0].started_ms, list(histories.notes())
     jobs = [_job_of_history(run, first_ms, np.random.default_rng([0, at])) for at, run in enumerate(runs)]
     silent = sum(any(not _demand(run, stage) for stage in _stages(run)) for run in runs)
     if silent:
@@ -573,9 +575,11 @@ def _demand(run: JobRun, stage: StageRun) -> Mapping[str, float]:
     """Return what a task takes: of Spark's, its part of an executor."""
     if run.key.type != "SPARK":
         return {name: float(amount) for name, amount in stage.demand.items()}
-    asked: Mapping[str, Any] = next((each.demand for each in run.stages if each.measured is Measured.CONTAINERS), {})
-    cores = max(asked.get("vcores", 1), 1)
-    return {name: amount / cores for name, amount in asked.items()}
+    container_demand: Mapping[str, Any] = next(
+        (each.demand for each in run.stages if each.measured is Measured.CONTAINERS), {}
+    )
+    cores = max(container_demand.get("vcores", 1), 1)
+    return {name: amount / cores for name, amount in container_demand.items()}
 
 
 def _times(sketch: DurationSketch) -> np.ndarray[Any, np.dtype[np.int64]]:

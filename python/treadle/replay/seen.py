@@ -19,7 +19,7 @@ JobId = tuple[int, int]
 """Of an application: the ResourceManager's start, and its number."""
 
 
-class SeenContainer(NamedTuple):
+class RecordedContainer(NamedTuple):
     """A container that ended well, or that still ran when the recording ended. Sorts in the order of allocation."""
 
     created_ms: int
@@ -33,11 +33,11 @@ class SeenContainer(NamedTuple):
 
 
 @dataclass(slots=True)
-class SeenStage:
+class RecordedStage:
     """A stage of a job."""
 
     demand: tuple[int, ...] = ()
-    containers: list[SeenContainer] = field(default_factory=list)
+    containers: list[RecordedContainer] = field(default_factory=list)
     first_ask_ms: int = -1
     asked: int = 0
     """Containers that were asked for when the recording ended."""
@@ -49,7 +49,7 @@ class SeenStage:
 
 
 @dataclass(slots=True)
-class SeenJob:
+class RecordedJob:
     """An application. Times are the ResourceManager's."""
 
     id: JobId
@@ -63,7 +63,7 @@ class SeenJob:
     """Was it there when the recording began?"""
     end_ms: int = -1
     """-1: it had not ended."""
-    stages: dict[StageId, SeenStage] = field(default_factory=dict)
+    stages: dict[StageId, RecordedStage] = field(default_factory=dict)
     waits: bool = False
     """Is it submitted, and not activated?"""
     awaits_master: bool = False
@@ -84,7 +84,7 @@ class SeenJob:
 
 
 @dataclass(slots=True)
-class SeenQueue:
+class RecordedQueue:
     """A queue, with what it has in the default partition, by resource."""
 
     parent: int
@@ -97,15 +97,15 @@ class SeenQueue:
 
 
 @dataclass(slots=True)
-class Seen:
+class RecordedCluster:
     """All of a recording."""
 
     resources: tuple[str, ...] = ()
     counted: tuple[bool, ...] = ()
     nodes: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     """By name: rack and total."""
-    queues: dict[int, SeenQueue] = field(default_factory=dict)
-    jobs: dict[JobId, SeenJob] = field(default_factory=dict)
+    queues: dict[int, RecordedQueue] = field(default_factory=dict)
+    jobs: dict[JobId, RecordedJob] = field(default_factory=dict)
     begin_ms: int = 0
     end_ms: int = 0
     gaps_ms: list[int] = field(default_factory=list)
@@ -128,14 +128,14 @@ class Seen:
     notes: list[str] = field(default_factory=list)
 
 
-def look(files: Sequence[Path], ticks: int | None = None) -> Seen:
+def read_recorded(files: Sequence[Path], ticks: int | None = None) -> RecordedCluster:
     """Return what segments say of the cluster and its jobs; with ``ticks`` only up to this many of all that they have.
 
     Raises:
         RecordingError: one is no recording, or there is no job in them.
         WireError: a frame is malformed.
     """
-    looker = _Looker()
+    looker = _RecordingReader()
     seen = looker.seen
     looked, missing = 0, list[str]()
     for recorded in open_all(files, missing):
@@ -153,7 +153,7 @@ def look(files: Sequence[Path], ticks: int | None = None) -> Seen:
                 break
             looked += 1
             seen.settings_changed |= tick.reading is not None and not tick.reading.refusal
-            looker.look(decoder.decode(tick.frame), decoder.texts)
+            looker.read(decoder.decode(tick.frame), decoder.texts)
         seen.notes += [f"{recorded.path.name}: {note}" for note in recorded.notes]
     seen.missing = bool(missing)
     seen.notes[:0] = missing
@@ -169,13 +169,13 @@ class _Running(NamedTuple):
     created_ms: int
 
 
-class _Looker:
+class _RecordingReader:
     """Looks at frames. Jobs and containers that run outlive a snapshot, indices do not."""
 
     def __init__(self) -> None:
-        self.seen = Seen()
+        self.seen = RecordedCluster()
         self._texts: Sequence[str] = ()
-        self._job: dict[int, SeenJob] = {}
+        self._job: dict[int, RecordedJob] = {}
         self._asked: dict[tuple[int, int], tuple[StageId, int]] = {}
         """By application and request key: the stage, and how many containers it asks for."""
         self._nodes: dict[int, str] = {}
@@ -185,7 +185,7 @@ class _Looker:
         """What ran before a snapshot of which not all has come: what that does not have has ended."""
         self._now_ms = 0
 
-    def look(self, frame: Frame, texts: Sequence[str]) -> None:
+    def read(self, frame: Frame, texts: Sequence[str]) -> None:
         """Take a frame."""
         header, seen = frame.header, self.seen
         if 0 < self._now_ms < header.rm_time_ms:
@@ -223,8 +223,10 @@ class _Looker:
     def end(self) -> None:
         """Note what ran and was asked for when the recording ended."""
         for each, stage in self._running.items():
-            found = SeenContainer(each.created_ms, each.number, self.seen.end_ms, False, True, self._node_of[each])
-            self._stage(self.seen.jobs[each.job], stage).containers.append(found)
+            container = RecordedContainer(
+                each.created_ms, each.number, self.seen.end_ms, False, True, self._node_of[each]
+            )
+            self._stage(self.seen.jobs[each.job], stage).containers.append(container)
         for (app, _), (stage, count) in self._asked.items():
             if app in self._job:
                 self._stage(self._job[app], stage).asked += count
@@ -252,30 +254,34 @@ class _Looker:
 
     def _limits(self, event: events.QueueLimits) -> None:
         for at, queue in enumerate(event.queue.tolist()):
-            found = self.seen.queues.get(queue)
-            if found is not None and not self._texts[event.partition_name[at]]:
-                found.guaranteed = tuple(event.guaranteed[at].tolist())
-                found.maximum = tuple(event.maximum[at].tolist())
-                found.am_limit = tuple(event.am_limit[at].tolist())
+            queue_state = self.seen.queues.get(queue)
+            if queue_state is not None and not self._texts[event.partition_name[at]]:
+                queue_state.guaranteed = tuple(event.guaranteed[at].tolist())
+                queue_state.maximum = tuple(event.maximum[at].tolist())
+                queue_state.am_limit = tuple(event.am_limit[at].tolist())
 
     def _users(self, event: events.Users) -> None:
         for at, queue in enumerate(event.queue.tolist()):
-            found = self.seen.queues.get(queue)
-            if found is not None and found.maximum and 0 <= event.limit[at][0] < found.maximum[0]:
+            queue_state = self.seen.queues.get(queue)
+            if queue_state is not None and queue_state.maximum and 0 <= event.limit[at][0] < queue_state.maximum[0]:
                 self.seen.user_limits = True
 
     def _queues(self, event: events.Queues) -> None:
         for at, queue in enumerate(event.queue.tolist()):
             before = self.seen.queues.get(queue)
-            found = SeenQueue(
+            queue_state = RecordedQueue(
                 int(event.parent[at]),
                 self._texts[event.path_name[at]],
                 self._texts[event.ordering_policy_name[at]],
                 int(event.priority[at]),
             )
-            if before is not None and before.path == found.path:
-                found.guaranteed, found.maximum, found.am_limit = before.guaranteed, before.maximum, before.am_limit
-            self.seen.queues[queue] = found
+            if before is not None and before.path == queue_state.path:
+                queue_state.guaranteed, queue_state.maximum, queue_state.am_limit = (
+                    before.guaranteed,
+                    before.maximum,
+                    before.am_limit,
+                )
+            self.seen.queues[queue] = queue_state
 
     def _applications(self, event: events.Applications, *, begins: bool) -> None:
         texts, seen = self._texts, self.seen
@@ -287,7 +293,7 @@ class _Looker:
             if id_ not in seen.jobs:
                 queue = seen.queues.get(int(event.queue[at]))
                 submit_ms = int(event.submit_time_ms[at])
-                seen.jobs[id_] = SeenJob(
+                seen.jobs[id_] = RecordedJob(
                     id_,
                     texts[event.name_name[at]],
                     texts[event.type_name[at]],
@@ -314,8 +320,8 @@ class _Looker:
             node = self._node_of.pop(each, "")
             self._ended(gone, self._running.pop(each), each, self._now_ms, node, with_job=True)
 
-    def _stage(self, job: SeenJob, at: StageId) -> SeenStage:
-        return job.stages.setdefault(at, SeenStage())
+    def _stage(self, job: RecordedJob, at: StageId) -> RecordedStage:
+        return job.stages.setdefault(at, RecordedStage())
 
     def _requests(self, event: events.Requests) -> None:
         for at, app in enumerate(event.application.tolist()):
@@ -362,12 +368,12 @@ class _Looker:
                 self.seen.lost += 1
 
     def _ended(
-        self, job: SeenJob, at: StageId, key: _Running, end_ms: int, node: str, *, with_job: bool = False
+        self, job: RecordedJob, at: StageId, key: _Running, end_ms: int, node: str, *, with_job: bool = False
     ) -> None:
-        found = SeenContainer(key.created_ms, key.number, end_ms, with_job, node=node)
-        self._stage(job, at).containers.append(found)
+        container = RecordedContainer(key.created_ms, key.number, end_ms, with_job, node=node)
+        self._stage(job, at).containers.append(container)
 
 
-def _is_master(job: SeenJob, priority: int) -> bool:
+def _is_master(job: RecordedJob, priority: int) -> bool:
     """Say whether only the framework's AMs have this priority."""
     return priority == 0 and job.framework in (Framework.MAPREDUCE, Framework.TEZ)

@@ -50,14 +50,14 @@ class _Recorded(Listener):
     def __init__(self, keys_for: Sequence[str]) -> None:
         self.tick = Tick(b"", None)
         self.known = ""
-        self.said: tuple[str, ...] = ()
+        self.warnings_recorded: tuple[str, ...] = ()
         self._keys_for = tuple(keys_for)
         self._clock: list[int] = []
 
     def begin_tick(self, tick: Tick) -> None:
         self.tick = tick
         self.known = self.known if tick.known is None else tick.known
-        self.said = self.said if tick.warnings is None else tick.warnings
+        self.warnings_recorded = self.warnings_recorded if tick.warnings is None else tick.warnings
         self._clock = [tick.decide_us * 1000, 0]
 
     def clock_ns(self) -> int:
@@ -75,7 +75,7 @@ class _Recorded(Listener):
         tick.asks_snapshot = self.tick.asks_snapshot
 
     def warnings(self) -> Sequence[str]:
-        return self.said
+        return self.warnings_recorded
 
     def wants_snapshot(self) -> bool:
         return self.tick.refused
@@ -84,7 +84,7 @@ class _Recorded(Listener):
         return self._keys_for
 
 
-class SessionAgain:
+class ReplaySession:
     """A session that takes ticks: an engine that has learned nothing, and what entered beside its frames."""
 
     def __init__(self, recorded: RecordedSegment, *, trust_code: bool, other: Settings | None = None) -> None:
@@ -164,8 +164,8 @@ def recorded_settings(source: Source | None, engine: str, place: Path, *, trust_
     if source is None:
         return default_settings()
     try:
-        found = parse_settings(source.file, source.text, kept=source.part_files, trust_code=trust_code)
-        return own_settings(found, engine, source.file) if engine else found.of_first_engine
+        settings = parse_settings(source.file, source.text, kept=source.part_files, trust_code=trust_code)
+        return own_settings(settings, engine, source.file) if engine else settings.of_first_engine
     except ConfigError as error:
         raise RecordingError(f"{place}: the settings in it cannot be followed: {error}") from error
 
@@ -260,20 +260,20 @@ def verify(files: Sequence[Path], *, trust_code: bool = False, report: Report = 
     verdict, missing = Verdict(), list[str]()
     shared: dict[str, list[str]] = {}
     """What holds of several segments, and of which."""
-    again: SessionAgain | None = None
+    again: ReplaySession | None = None
     count = counted_to(report, len(files), "deciding again: segment")
     for recorded in open_all(files, missing):
         count(files.index(recorded.path) + 1)
-        found = note_hashes(recorded)
+        notes = note_hashes(recorded)
         if not recorded.from_start:
             _check_form(recorded)
             verdict.form_only += 1
-            found.append(f"only the form was checked: {NOT_FROM_START}")
+            notes.append(f"only the form was checked: {NOT_FROM_START}")
         else:
             if again is None or not recorded.follows:
-                again = SessionAgain(recorded, trust_code=trust_code)
+                again = ReplaySession(recorded, trust_code=trust_code)
             _replay(recorded, again, verdict)
-        for note in found:
+        for note in notes:
             shared.setdefault(note, []).append(recorded.path.name)
         verdict.notes += [f"{recorded.path.name}: {note}" for note in recorded.notes]
         verdict.segments += 1
@@ -284,14 +284,14 @@ def verify(files: Sequence[Path], *, trust_code: bool = False, report: Report = 
 
 def note_hashes(recorded: RecordedSegment) -> list[str]:
     """Return what of a recording's makers is not as here."""
-    segment, found = recorded.segment, []
+    segment, notes = recorded.segment, []
     if segment.engine_hash != engine_hash():
-        found.append(f"another engine recorded it: {segment.engine_hash}, here {engine_hash()}")
+        notes.append(f"another engine recorded it: {segment.engine_hash}, here {engine_hash()}")
     others = {name: value for name, value in segment.versions.items() if versions().get(name) != value}
     others.pop("treadle", None)
     if others:
-        found.append("it was recorded with " + ", ".join(f"{name} {value}" for name, value in others.items()))
-    return found
+        notes.append("it was recorded with " + ", ".join(f"{name} {value}" for name, value in others.items()))
+    return notes
 
 
 def _of_all(note: str, names: Sequence[str], segments: int) -> str:
@@ -301,7 +301,7 @@ def _of_all(note: str, names: Sequence[str], segments: int) -> str:
     return f"{', '.join(names)}: {note}"
 
 
-def _replay(recorded: RecordedSegment, again: SessionAgain, verdict: Verdict) -> None:
+def _replay(recorded: RecordedSegment, again: ReplaySession, verdict: Verdict) -> None:
     """Let a session take a segment's ticks, and compare its answers."""
     for number, tick in enumerate(recorded.ticks, 1):
         answer = again.take(tick)

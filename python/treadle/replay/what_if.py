@@ -25,8 +25,8 @@ from treadle.policy.user_parts import PolicyFailedError
 from treadle.proposals import Proposals
 from treadle.record.reader import open_all
 from treadle.replay.model import Reduced, reduce
-from treadle.replay.seen import Seen, look
-from treadle.replay.verify import Report, SessionAgain, counted_to, recorded_settings, to_nobody
+from treadle.replay.seen import RecordedCluster, read_recorded
+from treadle.replay.verify import ReplaySession, Report, counted_to, recorded_settings, to_nobody
 from treadle.simulate import Run, simulate_all
 from treadle.simulate.batch import Policy, check_trees, run_of, settings_of, size_of
 from treadle.simulator.cluster.tables import AppState
@@ -55,7 +55,7 @@ class Switch:
     why: str
 
 
-def is_own(settings: Settings, own: Settings, seen: Seen) -> bool:
+def same_settings(settings: Settings, own: Settings, seen: RecordedCluster) -> bool:
     """Say whether settings are those of the recording, as far as decisions go by them."""
     if seen.settings_changed:
         return False
@@ -67,7 +67,7 @@ def is_own(settings: Settings, own: Settings, seen: Seen) -> bool:
 
 
 def first_difference(
-    files: Sequence[Path], seen: Seen, settings: Settings | None, name: str, *, trust_code: bool
+    files: Sequence[Path], seen: RecordedCluster, settings: Settings | None, name: str, *, trust_code: bool
 ) -> Switch | None:
     """Return where a policy first decides otherwise; None if it decides as was recorded, to the end.
 
@@ -86,10 +86,10 @@ def first_difference(
         RecordingError: the recording cannot be replayed.
     """
     ticks = 0
-    again: SessionAgain | None = None
+    again: ReplaySession | None = None
     for recorded in open_all(files, []):
         if again is None or not recorded.follows:
-            again = SessionAgain(recorded, trust_code=trust_code, other=settings)
+            again = ReplaySession(recorded, trust_code=trust_code, other=settings)
         for tick in recorded.ticks:
             ticks += 1
             header = read_frame_header(tick.frame)[0]
@@ -159,11 +159,11 @@ class Recording:
     """What is replayed, once looked through."""
 
     files: Sequence[Path]
-    seen: Seen
-    own: Settings
+    cluster: RecordedCluster
+    settings: Settings
     """The recorded policy."""
     trust_code: bool
-    whole: Reduced
+    reduced: Reduced
     """As the model takes it from the recording's start."""
 
 
@@ -188,7 +188,7 @@ def open_recording(files: Sequence[Path], *, trust_code: bool, report: Report = 
         WireError: a frame is malformed.
     """
     report(f"looking through {counted(len(files), 'segment')}")
-    seen = look(files)
+    seen = read_recorded(files)
     whole = reduce(seen)
     if not whole.compared:
         raise UserError("no job came and ended within the recording: there is nothing to compare with")
@@ -203,30 +203,30 @@ def replayed(recording: Recording, policies: Sequence[Policy], seeds: int, repor
     Raises:
         UserError: a policy does not go with the cluster, or fails.
     """
-    found: list[WhatIf] = []
+    results: list[WhatIf] = []
     starts: dict[int, tuple[Reduced, list[Outcome]]] = {}
     """By the frames up to it, where the model takes over, and what it makes of the recorded policy from there."""
-    there = as_recorded(recording.whole)
+    there = as_recorded(recording.reduced)
     for policy in policies:
-        name, settings = settings_of(policy, recording.whole.scenario)
-        if any(each.policy == name for each in found):
+        name, settings = settings_of(policy, recording.reduced.scenario)
+        if any(each.policy == name for each in results):
             raise UserError(f"policies: two are called {name!r}")
         if settings.engines:
             raise UserError(f"{name}: has several engines, and a recording is of one; name the policy of one")
-        check_trees(settings, recording.whole.scenario.model, name)
-        mine = None if is_own(settings, recording.own, recording.seen) else settings
+        check_trees(settings, recording.reduced.scenario.model, name)
+        mine = None if same_settings(settings, recording.settings, recording.cluster) else settings
         report(f"{name}: following the recording up to the first different decision")
-        switch = first_difference(recording.files, recording.seen, mine, name, trust_code=recording.trust_code)
+        switch = first_difference(recording.files, recording.cluster, mine, name, trust_code=recording.trust_code)
         if switch is None:
-            found.append(WhatIf(name, None, [replace(there, policy=name)], [there]))
+            results.append(WhatIf(name, None, [replace(there, policy=name)], [there]))
             continue
         if switch.ticks not in starts:
-            begun = reduce(recording.seen, look(recording.files, switch.ticks))
-            starts[switch.ticks] = begun, modelled(begun, "recorded", recording.own, seeds, report)
+            begun = reduce(recording.cluster, read_recorded(recording.files, switch.ticks))
+            starts[switch.ticks] = begun, modelled(begun, "recorded", recording.settings, seeds, report)
         reduced, baseline = starts[switch.ticks]
         outcomes = baseline if mine is None else modelled(reduced, name, settings, seeds, report)
-        found.append(WhatIf(name, switch, [replace(each, policy=name) for each in outcomes], baseline))
-    return found
+        results.append(WhatIf(name, switch, [replace(each, policy=name) for each in outcomes], baseline))
+    return results
 
 
 def modelled(reduced: Reduced, name: str, settings: Settings, seeds: int, report: Report = to_nobody) -> list[Outcome]:
@@ -256,14 +256,14 @@ def outcomes_of(
         UserError: a policy does not go with the cluster, or fails.
     """
     scenario = reduced.scenario.with_jobs(reduced.workload)
-    found: dict[str, list[Outcome]] = {}
+    outcomes: dict[str, list[Outcome]] = {}
     count = counted_to(report, seeds * len(policies), "the model, run")
     count(1)
     for number, run in enumerate(simulate_all(scenario, policies, seeds, check=False, allow_impossible=True), 2):
         if number <= seeds * len(policies):
             count(number)
-        found.setdefault(run.policy, []).append(_modelled(run, reduced))
-    return found
+        outcomes.setdefault(run.policy, []).append(_modelled(run, reduced))
+    return outcomes
 
 
 def as_recorded(reduced: Reduced) -> Outcome:
@@ -305,18 +305,18 @@ def _span(spans: Sequence[tuple[int, int]]) -> float:
 
 
 def _groups(reduced: Reduced, took: dict[str, float]) -> list[Group]:
-    found: dict[tuple[str, str], list[float]] = {}
+    times_by_group: dict[tuple[str, str], list[float]] = {}
     for job in reduced.compared:
         seconds = took.get(job.id)
         if seconds is None:
             continue
         size = size_of(job.tasks)
         for key in (("all", "all"), ("queue", job.queue), ("user", job.user), ("type", job.type), ("size", size)):
-            found.setdefault(key, []).append(seconds)
+            times_by_group.setdefault(key, []).append(seconds)
     order = {"all": 0, "queue": 1, "user": 2, "type": 3, "size": 4}
     return [
         Group(by, group, len(own), mean(own), median(own), float(np.percentile(own, 95)))
-        for (by, group), own in sorted(found.items(), key=lambda item: (order[item[0][0]], item[0][1]))
+        for (by, group), own in sorted(times_by_group.items(), key=lambda item: (order[item[0][0]], item[0][1]))
     ]
 
 

@@ -119,9 +119,9 @@ class Containers:
         """Give up the oldest on a node, or else the oldest; None if there is none."""
         if not self.every:
             return None
-        found = self._by_node[node][0] if node in self._by_node else next(iter(self.every))
-        self._remove(found)
-        return found
+        container = self._by_node[node][0] if node in self._by_node else next(iter(self.every))
+        self._remove(container)
+        return container
 
     def expire(self, now_ms: int) -> int:
         """Give up those that were not renewed for a window; return how many."""
@@ -173,23 +173,23 @@ class Open:
     def place(self, node: int, at_ms: int) -> None:
         """Take a container that the CapacityScheduler placed."""
         self.rejected.clear()
-        found = self.proposed.pop(node)
-        if found is not None:
+        proposed_times = self.proposed.pop(node)
+        if proposed_times is not None:
             for tally in self.tallies:
                 tally.earlier += 1
-                tally.earlier_ms += max(at_ms - found.since_ms, 0)
-            self._agree(found.node == node)
+                tally.earlier_ms += max(at_ms - proposed_times.since_ms, 0)
+            self._agree(proposed_times.node == node)
         elif not self.placed.add(node, at_ms):
             self._disagree(1)
 
     def propose_late(self, node: int, at_ms: int) -> None:
         """Take a proposal of what is not asked for any more: perhaps what was placed since the engine was asked."""
-        found = self.placed.pop(node)
-        if found is not None:
+        containers = self.placed.pop(node)
+        if containers is not None:
             for tally in self.tallies:
                 tally.later += 1
-                tally.later_ms += max(at_ms - found.since_ms, 0)
-            self._agree(found.node == node)
+                tally.later_ms += max(at_ms - containers.since_ms, 0)
+            self._agree(containers.node == node)
 
     def is_new_rejection(self, fate: int, at_ms: int) -> bool:
         """Say whether none was for that reason since something was placed."""

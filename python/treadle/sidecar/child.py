@@ -34,9 +34,9 @@ class Work(NamedTuple):
 
     frame: bytes
     reply_max_bytes: int
-    beside: tuple[Event, ...]
+    events: tuple[Event, ...]
     """What is known beside the frame, by its indices."""
-    told: tuple[object, ...]
+    remembered: tuple[object, ...]
     """What the engine is to remember."""
     lease_ms: int
     """It shows that it lives eight times in so long."""
@@ -116,13 +116,13 @@ class ChildProcess:
         """This end of the connection, until it is cut."""
         self._work: Work | None = None
         self._answer: bytes | None = None
-        self._ready = self._working = self._closed = self._hurry = False
+        self._ready = self._working = self._closed = self._restart_now = False
         self._begun_s = self._life_s = self._heard_s = 0.0
         self._signs = 0
         """How many signs of life there were since `_heard_s`, when it began or answered."""
         self._why = ""
         self.starts = 0
-        self.heard = 0
+        self.messages = 0
         """How many answers and signs of life have come from it and those before it."""
         self.problem = ""
         self._thread = Thread(target=self._run, name=f"engine {name}", daemon=True)
@@ -130,7 +130,7 @@ class ChildProcess:
 
     # For the hub
 
-    def look(self, lease_ms: int, decision_max_ms: int) -> bool:
+    def check_alive(self, lease_ms: int, decision_max_ms: int) -> bool:
         """Return whether it is alive; one that has shown no life for so long is killed, and another one started."""
         with self._changed:
             process, now_s = self._process, time.monotonic()
@@ -144,7 +144,7 @@ class ChildProcess:
                 self._kill_if(thinks_s > decision_max_ms / 1000, f"it has thought for {thinks_s:.1f} s")
             if process.poll() is not None:
                 self._ready = False
-                self._cut()
+                self._kill()
                 self._changed.notify_all()
             return self._ready
 
@@ -156,9 +156,9 @@ class ChildProcess:
     def _kill_if(self, reason: bool, why: str) -> None:
         if reason and not self._why:
             self._why, self._ready = why, False
-            self._cut()
+            self._kill()
 
-    def _cut(self) -> None:
+    def _kill(self) -> None:
         """Kill it and what it has started, and talk to it no more, whoever holds the other end."""
         with self._changed:
             process, line, self._line = self._process, self._line, None
@@ -199,7 +199,7 @@ class ChildProcess:
     def retry(self) -> None:
         """Let the next one be started at once, if it waits for that."""
         with self._changed:
-            self._hurry = True
+            self._restart_now = True
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class ChildProcess:
             if self._process is not None:
                 self._process.terminate()
             self._changed.notify_all()
-        late = Timer(CLOSE_S, self._cut)
+        late = Timer(CLOSE_S, self._kill)
         late.daemon = True
         late.start()
 
@@ -240,8 +240,8 @@ class ChildProcess:
             if time.monotonic() - began_s > PAUSE_MAX_S:
                 pause_s = PAUSE_S
             with self._changed:
-                self._hurry = False
-                hurries = self._changed.wait_for(lambda: self._closed or self._hurry, pause_s)
+                self._restart_now = False
+                hurries = self._changed.wait_for(lambda: self._closed or self._restart_now, pause_s)
             pause_s = PAUSE_S if hurries else min(2 * pause_s, PAUSE_MAX_S)
 
     def _serve(self, ours: Connection, theirs: Connection) -> None:
@@ -264,9 +264,9 @@ class ChildProcess:
             self._signs = 0
             if self._closed:
                 raise EOFError
-        said = self._hear(ours, process)
-        if said != READY:
-            self._why = printable(said[:_TEXT_MAX].decode(errors="replace"))
+        first = self._read_message(ours, process)
+        if first != READY:
+            self._why = printable(first[:_TEXT_MAX].decode(errors="replace"))
             raise EOFError
         with self._changed:
             self._ready, self.problem = not self._closed, ""
@@ -279,22 +279,22 @@ class ChildProcess:
                     raise EOFError
                 work, self._work = self._work, None
             ours.send(work)
-            answer = self._hear(ours, process)
+            answer = self._read_message(ours, process)
             with self._changed:
                 self._answer, self._working = answer, False
 
-    def _hear(self, ours: Connection, process: subprocess.Popen[bytes]) -> bytes:
+    def _read_message(self, ours: Connection, process: subprocess.Popen[bytes]) -> bytes:
         while True:
-            speaks, now_s = ours.poll(_WATCH_S), time.monotonic()
-            if speaks:
-                said = ours.recv_bytes(ANSWER_BYTES_MAX)
-                self.heard += 1
-                if said:
+            has_message, now_s = ours.poll(_WATCH_S), time.monotonic()
+            if has_message:
+                message = ours.recv_bytes(ANSWER_BYTES_MAX)
+                self.messages += 1
+                if message:
                     self._signs, self._heard_s = 0, now_s
-                    return said
+                    return message
             if process.poll() is not None:
                 raise EOFError
-            if speaks:
+            if has_message:
                 self._life_s, self._signs = now_s, self._signs + 1
                 if self._signs > _SIGNS_PER_S * (1 + now_s - self._heard_s):
                     raise OSError(f"it shows more than {_SIGNS_PER_S} signs of life in a second")
@@ -308,7 +308,7 @@ class ChildProcess:
         if process is not None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(CLOSE_S if self._closed else 0.1)
-            self._cut()
+            self._kill()
             code = process.wait()
             why = why or f"code {code}"
         with self._changed:

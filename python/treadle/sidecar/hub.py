@@ -35,7 +35,7 @@ TICK_MS: Final = 10
 BATCH: Final = 48
 """The ResourceManager's defaults, until a frame has its settings."""
 
-TOLD_MAX: Final = 256
+REMEMBERED_MAX: Final = 256
 """Things that wait for an engine that does not live; beyond, the oldest is dropped."""
 
 _TEXT_MAX: Final = 200
@@ -63,14 +63,14 @@ class _Engine(Bidder):
         self.sequence = self.base = self.begun = 0
         self.rows_max = 0
         """Of its next answer."""
-        self.thinks = False
+        self.is_deciding = False
         """Has it work that it has not answered?"""
-        self.wrong = 0
+        self.rejected_answers = 0
         """How many of its answers in a row were not used?"""
-        self.died = False
+        self.has_died = False
         """Has it been alive, and then not?"""
-        self.beside: list[Event] = []
-        self.told: deque[object] = deque(maxlen=TOLD_MAX)
+        self.events: list[Event] = []
+        self.remembered: deque[object] = deque(maxlen=REMEMBERED_MAX)
         self.report = Report()
         self.held = NOTHING_HELD
         """What it holds back, by its latest answer."""
@@ -86,7 +86,7 @@ class Hub:
         *,
         clock_ns: Callable[[], int],
         read_roster: Callable[[], Future[Sequence[RosterEngine]]],
-        beside: EventSource | None = None,
+        source: EventSource | None = None,
         on_end: Callable[[str, str], None] = lambda engine, application: None,
         observation: Observation | None = None,
     ) -> None:
@@ -97,13 +97,13 @@ class Hub:
             make_child: starts one, which notifies the condition whenever it has answered, begun or ended
             clock_ns: any that never goes back
             read_roster: has it read again, whenever the frames' configuration number changes
-            beside: who knows more than the frames
+            source: who knows more than the frames
             on_end: is called when an application has ended: who served it, and YARN's id; must not wait
             observation: compares the answers with what the CapacityScheduler does
         """
         self._lock, self._changed = RLock(), Condition()
         self._make_child, self._clock_ns, self._read_roster = make_child, clock_ns, read_roster
-        self._beside, self._on_end = beside or EventSource(), on_end
+        self._source, self._on_end = source or EventSource(), on_end
         self.observation = observation or Observation()
         """Of all engines together."""
         self._decoder, self._mirror = FrameDecoder(), Mirror()
@@ -113,7 +113,7 @@ class Hub:
         self._key: dict[int, int] = {}
         """By index of an application that runs: what it is called in the roster, whatever its attempt."""
         self._index: dict[int, int] = {}
-        self._unsure: set[int] = set()
+        self._tasks_unknown: set[int] = set()
         """Those whose number of tasks matters and is not known yet, by index."""
         self._epoch = self._sequence = 0
         self._lost = True
@@ -121,16 +121,16 @@ class Hub:
         """How many have come, and how many had when the latest snapshot began."""
         self._configuration: int | None = None
         self._reading: Future[Sequence[RosterEngine]] | None = None
-        self._status = Status("", keys_for=tuple(self._beside.keys_for()))
+        self._status = Status("", keys_for=tuple(self._source.keys_for()))
         self._beyond: set[int] = set()
         """Applications that ask for more than is left of their engine's claim."""
         self._claims_ms = -CLAIMS_EVERY_MS
         """When that was looked at."""
         self._given_up: dict[int, str] = {}
         """What applications that were given up should know, by index."""
-        self._news, self._report_ms = True, 0
+        self._has_new_status, self._report_ms = True, 0
         """Has any engine said something? When are figures shown again?"""
-        self._failures = self._heard = 0
+        self._failures = self._messages = 0
         """How often has it failed in a row? What had been heard of all engines when the lease was last renewed?"""
         self._follow_roster(roster)
 
@@ -181,12 +181,12 @@ class Hub:
                 owners[_yarn_id(key)] = [home, owner or "", why]
             return {"engines": self._figures(self._now_ms()), "applications": owners}
 
-    def tell(self, thing: object, engine: str = "") -> None:
+    def remember(self, thing: object, engine: str = "") -> None:
         """Let an engine, without a name the first, have something to remember; for any thread."""
         with self._lock:
             name = engine or next(iter(self._engines))
             if name in self._engines:
-                self._engines[name].told.append(thing)
+                self._engines[name].remembered.append(thing)
 
     # What frames say
 
@@ -197,7 +197,7 @@ class Hub:
                 _log.info("new scheduler session (epoch %d)", header.epoch)
             self._epoch = header.epoch
             self._status.forget_sent()
-            self._news = True
+            self._has_new_status = True
         elif self._lost:
             raise WireError("flags", "a delta while a snapshot is awaited")
         elif (header.epoch, header.sequence) != (self._epoch, self._sequence + 1):
@@ -211,7 +211,7 @@ class Hub:
             match event:
                 case Snapshot():
                     self._snapshot_at = self._frames + frame.header.more
-                    self._key, self._index, self._unsure = {}, {}, set()
+                    self._key, self._index, self._tasks_unknown = {}, {}, set()
                     self._given_up = {}
                     self._claims_ms = -CLAIMS_EVERY_MS
                     self._merge.forget()
@@ -219,7 +219,7 @@ class Hub:
                         engine.held = NOTHING_HELD
                     for engine in self._engines.values():
                         engine.forget()
-                        engine.beside, engine.owned = [], set()
+                        engine.events, engine.owned = [], set()
                         engine.report.forget()
                 case Applications():
                     self._take_applications(event)
@@ -229,8 +229,8 @@ class Hub:
                         self._merge.changed(node, "", self._frames)
                 case Fates():
                     self._merge.fates(event, self._frames)
-        for found in self._beside.collect(frame):
-            self._divide(found)
+        for external in self._source.collect(frame):
+            self._divide_events(external)
         self.observation.take(frame, self._mirror)
 
     def _take_applications(self, event: Applications) -> None:
@@ -241,22 +241,22 @@ class Hub:
                 gone = self._key.pop(index, None)
                 if gone is not None and self._index.get(gone) == index:
                     del self._index[gone]
-                self._unsure.discard(index)
+                self._tasks_unknown.discard(index)
                 for name, engine in self._engines.items():
                     if index in engine.owned:
                         engine.owned.discard(index)
                         self._on_end(name, _yarn_id(key if gone is None else gone))
             elif self._key.get(index) != key:
                 self._key[index], self._index[key] = key, index
-                self._unsure.add(index)
+                self._tasks_unknown.add(index)
 
-    def _divide(self, event: Any) -> None:
+    def _divide_events(self, event: Any) -> None:
         """Let each engine have the rows of an event that are about its own applications."""
         owner = np.array([self._owner(index) or "" for index in event.application.tolist()])
         for name in np.unique(owner).tolist():
             if engine := self._engines.get(name):
                 fields = {field: getattr(event, field)[owner == name] for field in type(event).__slots__}
-                engine.beside.append(type(event)(**fields))
+                engine.events.append(type(event)(**fields))
 
     # Who serves what
 
@@ -267,17 +267,17 @@ class Hub:
     def _settle(self, now_ms: int) -> None:
         """Find out who is alive, and let each application have its owner."""
         for name, engine in self._engines.items():
-            alive = engine.child.look(self._lease_ms, round(1000 * engine.row.entry.decision_max_s))
+            alive = engine.child.check_alive(self._lease_ms, round(1000 * engine.row.entry.decision_max_s))
             if engine.child.starts != engine.begun:
                 self._begin_again(engine)
             if alive != self._roster.lives(name):
                 _log.warning("engine %s is %s", name, "alive" if alive else "dead")
-                steady, engine.died, self._report_ms = not engine.died, engine.died or not alive, 0
+                steady, engine.has_died, self._report_ms = not engine.has_died, engine.has_died or not alive, 0
                 roster = self._roster
                 if not alive:  # what changes from now on is not kept for it
                     engine.feed.begin_again()
                 self._move(roster.returns(name, now_ms, steady=steady) if alive else roster.dies(name, now_ms))
-        self._seek_homes(now_ms)
+        self._assign_new(now_ms)
         if NEVER < self._roster.next_ms() <= now_ms:
             self._move(self._roster.settle(now_ms))
 
@@ -286,16 +286,16 @@ class Hub:
         engine.begun = engine.counts.starts = engine.child.starts
         engine.forget()
         engine.feed.begin_again()
-        engine.thinks, engine.wrong, engine.report = False, 0, Report()
+        engine.is_deciding, engine.rejected_answers, engine.report = False, 0, Report()
 
-    def _seek_homes(self, now_ms: int) -> None:
+    def _assign_new(self, now_ms: int) -> None:
         """Let applications that are new have a home; where tasks matter once more when they are known."""
-        if not self._unsure:
+        if not self._tasks_unknown:
             return
         mirror, paths, asks = self._mirror, self._mirror.queue_paths(), self._mirror.asks()
         columns, texts, containers = mirror.applications.columns, mirror.texts, mirror.usage.columns["containers"]
         by_tasks = any(row.entry.select.tasks_min or row.entry.select.tasks_max for row in self._roster.engines)
-        for index in sorted(self._unsure):
+        for index in sorted(self._tasks_unknown):
             key, count = self._key[index], int(asks[index])
             runs = count > 0 and not columns["awaiting_am"][index]
             if key not in self._roster or (by_tasks and runs):
@@ -308,7 +308,7 @@ class Hub:
                 self._roster.begin(key, asking, now_ms)
             self._assign(index, self._roster.owner(key))
             if runs or not by_tasks:
-                self._unsure.discard(index)
+                self._tasks_unknown.discard(index)
         self._roster.keep(self._index, 2 * len(self._index) + _KNOWN_SPARE)
 
     def _move(self, moves: Iterable[Move]) -> None:
@@ -327,7 +327,7 @@ class Hub:
             elif index not in engine.owned and name == owner:
                 engine.owned.add(index)
                 engine.feed.serve(index)
-                self._beside.again((index,))
+                self._source.again((index,))
 
     def _unserved(self, proposals: int) -> bool:
         """Say whether an application asks for something and no engine serves it that lives, or nothing shows life.
@@ -335,8 +335,8 @@ class Hub:
         The lease is renewed by life alone: it runs out a lease after the last engine that lived has stopped.
         """
         living = [name for name in self._engines if self._roster.lives(name)]
-        before, self._heard = self._heard, sum(engine.child.heard for engine in self._engines.values())
-        if not living or (self._heard == before and not proposals):
+        before, self._messages = self._messages, sum(engine.child.messages for engine in self._engines.values())
+        if not living or (self._messages == before and not proposals):
             return True
         if len(living) == len(self._engines):
             return False
@@ -389,19 +389,19 @@ class Hub:
         for engine in engines:
             self._receive(engine, now_ms)
         rows_max = rows_within(reply_max_bytes, transactions=True)
-        asked = [each for each in engines if each.offer is None and not each.thinks and each.child.idle]
-        for engine in asked:
+        deciding = [each for each in engines if each.offer is None and not each.is_deciding and each.child.idle]
+        for engine in deciding:
             engine.rows_max = max(0, min(header.limit + GANG_MAX - 1, rows_max))
             self._ask(engine, header, reply_max_bytes)
         with self._changed:
             tick_s = self._setting("tick-ms", TICK_MS) / 1000
-            self._changed.wait_for(lambda: not any(each.child.busy for each in asked), tick_s)
-        for engine in asked:
+            self._changed.wait_for(lambda: not any(each.child.busy for each in deciding), tick_s)
+        for engine in deciding:
             self._receive(engine, now_ms)
         limit = min(header.limit, rows_max)
         batch = self._setting("batch-size", BATCH)
         merged = self._merge.answer(engines, header.sequence, limit, rows_max, batch)
-        again = any(each.thinks or each.offer is not None for each in engines if self._roster.lives(each.row.name))
+        again = any(each.is_deciding or each.offer is not None for each in engines if self._roster.lives(each.row.name))
         status = self._report(now_ms)
         unserved = self._unserved(len(merged))
         return Answer(header.epoch, header.sequence, 0, False, merged, status, again, unserved, self._held(now_ms))
@@ -423,41 +423,41 @@ class Hub:
         events = engine.feed.read()
         snapshot = bool(events) and isinstance(events[0], Snapshot)
         if snapshot:
-            engine.encoder, engine.beside = FrameEncoder(), []
+            engine.encoder, engine.events = FrameEncoder(), []
             engine.fates.clear()
-            self._beside.again(engine.owned)
+            self._source.again(engine.owned)
         engine.sequence += 1
-        engine.base, engine.thinks = self._frames, True
+        engine.base, engine.is_deciding = self._frames, True
         flags = header.flags & FrameFlag.OBSERVE | (FrameFlag.SNAPSHOT if snapshot else 0)
         own = header._replace(flags=int(flags), sequence=engine.sequence)
-        frame = engine.encoder.encode(own, [*events, *engine.news()])
-        work = Work(frame, reply_max_bytes, tuple(engine.beside), tuple(engine.told), self._lease_ms)
-        engine.beside = []
-        engine.told.clear()
+        frame = engine.encoder.encode(own, [*events, *engine.unsent_fates()])
+        work = Work(frame, reply_max_bytes, tuple(engine.events), tuple(engine.remembered), self._lease_ms)
+        engine.events = []
+        engine.remembered.clear()
         engine.child.begin(work)
 
     def _receive(self, engine: _Engine, now_ms: int) -> None:
         """Take what an engine has answered, if it has."""
         content = engine.child.take()
-        if content is None or not engine.thinks:
+        if content is None or not engine.is_deciding:
             return
-        engine.thinks = False
+        engine.is_deciding = False
         try:
             answer = decode_answer(content, engine.rows_max)
             check_answer(answer, engine.sequence)
             engine.report.take(answer.status, fresh=engine.base >= self._snapshot_at)
             engine.held = answer.held if engine.base >= self._snapshot_at else NOTHING_HELD
-            said = engine.report.said
-            said.diagnostics = [each for each in said.diagnostics if each[0] in engine.owned]
-            self._news |= bool(answer.status)
+            engine_status = engine.report.status
+            engine_status.diagnostics = [each for each in engine_status.diagnostics if each[0] in engine.owned]
+            self._has_new_status |= bool(answer.status)
         except ValueError as error:
-            _log.warning("engine %s: its answer is not used: %s", engine.row.name, _said(str(error)))
+            _log.warning("engine %s: its answer is not used: %s", engine.row.name, _short_text(str(error)))
             engine.feed.begin_again()
-            engine.wrong += 1
-            if engine.wrong >= FAILURES_MAX:
-                engine.child.fail(f"{engine.wrong} of its answers in a row were wrong")
+            engine.rejected_answers += 1
+            if engine.rejected_answers >= FAILURES_MAX:
+                engine.child.fail(f"{engine.rejected_answers} of its answers in a row were wrong")
             return
-        engine.wrong = 0
+        engine.rejected_answers = 0
         if answer.resend:
             engine.feed.begin_again()
         decide_us = min(max(0, answer.decide_us), round(1_000_000 * engine.row.entry.decision_max_s))
@@ -468,8 +468,8 @@ class Hub:
             engine.offer = offer
             if engine.base < self._snapshot_at:
                 engine.forget()
-        for index, why in said.engines.given_up:
-            self._give_up(engine, index, _said(why), now_ms)
+        for index, why in engine_status.engines.given_up:
+            self._give_up(engine, index, _short_text(why), now_ms)
 
     def _give_up(self, engine: _Engine, index: int, why: str, now_ms: int) -> None:
         key = self._key.get(index)
@@ -490,16 +490,16 @@ class Hub:
 
     def _report(self, now_ms: int) -> str:
         """Return the status if it has changed; what is no news, such as figures, comes with the next interval."""
-        if not self._news and now_ms < self._report_ms:
+        if not self._has_new_status and now_ms < self._report_ms:
             return ""
-        self._news = False
+        self._has_new_status = False
         engines, status = self._engines, self._status
         problems = {name: engine.child.problem for name, engine in engines.items()}
         merge_into(status, {name: engine.report for name, engine in engines.items()}, problems)
         self._given_up = {index: text for index, text in self._given_up.items() if index in self._key}
         status.diagnostics = (*self._given_up.items(), *status.diagnostics)
-        status.learned = "; ".join(filter(None, (status.learned, self._beside.summary())))
-        status.warnings = (*self._beside.warnings(), *self.observation.warnings(), *status.warnings)
+        status.learned = "; ".join(filter(None, (status.learned, self._source.summary())))
+        status.warnings = (*self._source.warnings(), *self.observation.warnings(), *status.warnings)
         if now_ms >= self._report_ms:
             self._report_ms = now_ms + REPORT_INTERVAL_MS
             status.engines = {"engines": self._figures(now_ms)}
@@ -523,5 +523,5 @@ def _yarn_id(key: int) -> str:
     return application_id(key >> 32, key & _NUMBER)
 
 
-def _said(text: str) -> str:
+def _short_text(text: str) -> str:
     return printable(text)[:_TEXT_MAX]

@@ -67,13 +67,13 @@ class Offer:
 
     def outcomes(self) -> tuple[int, int, int]:
         """Return how many of its transactions have succeeded and conflicted, and how many there are."""
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         bits = np.where(self.fates == Fate.COMMITTED, 1, np.where(np.isin(self.fates, LOST), 2, 0))
         for application, bit in zip(self.proposals.application.tolist(), bits.tolist(), strict=True):
-            found[application] = found.get(application, 0) | bit
-        succeeded = sum(each == 1 for each in found.values())
-        conflicted = sum(each >= 2 for each in found.values())
-        return succeeded, conflicted, len(found)
+            counts[application] = counts.get(application, 0) | bit
+        succeeded = sum(each == 1 for each in counts.values())
+        conflicted = sum(each >= 2 for each in counts.values())
+        return succeeded, conflicted, len(counts)
 
 
 def check_answer(answer: Answer, sequence: int) -> None:
@@ -141,7 +141,7 @@ class Bidder:
             self.settle(offer, rows, np.full(len(rows), Fate.STALE_STATE, np.uint8))
         self.fates.clear()
 
-    def news(self) -> list[Fates]:
+    def unsent_fates(self) -> list[Fates]:
         """Return, once, the fates that it does not know."""
         fates, self.fates = self.fates, []
         if not fates:
@@ -196,10 +196,10 @@ class Merge:
             segments = self._sent.get(sequence, [])
             for bidder, offer, rows, at in segments:
                 inside = (positions >= at) & (positions < at + len(rows))
-                own, found = rows[positions[inside] - at], fates[inside].astype(np.uint8)
+                own, own_fates = rows[positions[inside] - at], fates[inside].astype(np.uint8)
                 new = offer.fates[own] == UNKNOWN
-                bidder.settle(offer, own[new], found[new])
-                for node in offer.proposals.node[own[found == Fate.COMMITTED]].tolist() if self._coarse else ():
+                bidder.settle(offer, own[new], own_fates[new])
+                for node in offer.proposals.node[own[own_fates == Fate.COMMITTED]].tolist() if self._coarse else ():
                     self.changed(node, bidder.row.name, frame)
             if all((offer.fates[rows] != UNKNOWN).all() for _, offer, rows, _ in segments):
                 self._sent.pop(sequence, None)
@@ -254,7 +254,7 @@ class Merge:
 
     def _room(self, bidders: Sequence[Bidder]) -> dict[str, Room]:
         """Return what engines with a claim may still use of each partition."""
-        found: dict[str, Room] = {}
+        rooms: dict[str, Room] = {}
         mirror, types = self._mirror, self._mirror.types
         for bidder in bidders:
             claim = bidder.row.entry.claim
@@ -263,19 +263,19 @@ class Merge:
             mine = np.zeros(len(mirror.applications), bool)
             mine[list(bidder.owned)] = True
             used = mirror.used(mine)
-            own = found[bidder.row.name] = {}
+            own = rooms[bidder.row.name] = {}
             for part, total in mirror.totals().items():
                 left = np.floor(claim * total + 1e-6).astype(np.int64) - used.get(part, 0)
                 own[part] = np.where(types.counted == 0, _UNBOUNDED, left)
-        for name, application, ask, node in self.in_flight() if found else ():
+        for name, application, ask, node in self.in_flight() if rooms else ():
             wanted = _wanted(mirror, application, ask, node)
-            if name in found and wanted is not None and wanted[0] in found[name]:
-                found[name][wanted[0]] -= wanted[1]
-        return found
+            if name in rooms and wanted is not None and wanted[0] in rooms[name]:
+                rooms[name][wanted[0]] -= wanted[1]
+        return rooms
 
     def beyond_claims(self, bidders: Sequence[Bidder]) -> set[int]:
         """Return the applications with an ask that is larger than what is left of the claim of their engine."""
-        found = set[int]()
+        applications_beyond = set[int]()
         rooms = self._room(bidders)
         asks = self._mirror.requests.columns
         for bidder in bidders if rooms else ():
@@ -283,8 +283,8 @@ class Merge:
                 beyond = (
                     (asks["count"] > 0) & (asks["capability"] > left).any(axis=1) & (asks["partition_name"] == part)
                 )
-                found |= bidder.owned & set(asks["application"][beyond].tolist())
-        return found
+                applications_beyond |= bidder.owned & set(asks["application"][beyond].tolist())
+        return applications_beyond
 
     def _next(self, bidders: Sequence[Bidder]) -> Bidder | None:
         """Return whose turn it is: of those without one in this round the first by precedence."""
@@ -300,29 +300,29 @@ class Merge:
         """Return the fates of proposals that are not sent, `UNKNOWN` for the others."""
         made, name, entry = offer.proposals, bidder.row.name, bidder.row.entry
         applications, nodes = made.application[piece].tolist(), made.node[piece].tolist()
-        found: U8 = np.full(len(piece), UNKNOWN, np.uint8)
+        fates: U8 = np.full(len(piece), UNKNOWN, np.uint8)
         for application in set(applications) - bidder.owned:
-            found[made.application[piece] == application] = Fate.NOT_OWNER
+            fates[made.application[piece] == application] = Fate.NOT_OWNER
         if entry.conflicts == "coarse":
             for at, node in enumerate(nodes):
                 last, frame, others = self._changes.get(node, (name, -1, -1))
                 changed = (others if last == name else frame) > offer.base or pending.get(node, set()) - {name}
-                found[at] = Fate.CHANGED if changed and found[at] == UNKNOWN else found[at]
+                fates[at] = Fate.CHANGED if changed and fates[at] == UNKNOWN else fates[at]
         if room is not None:
-            for at in np.flatnonzero(found == UNKNOWN).tolist():
+            for at in np.flatnonzero(fates == UNKNOWN).tolist():
                 wanted = _wanted(self._mirror, applications[at], int(made.key[piece[at]]), nodes[at])
                 if wanted is None or wanted[0] not in room:
                     continue  # the ResourceManager says what is wrong
                 left = room[wanted[0]]
                 if (wanted[1] > left).any():
-                    found[at] = Fate.CLAIM
+                    fates[at] = Fate.CLAIM
                 else:
                     left -= wanted[1]
-        if made.transaction is not None and (found != UNKNOWN).any():
+        if made.transaction is not None and (fates != UNKNOWN).any():
             numbers = made.transaction[piece]
-            broken = np.isin(numbers, numbers[found != UNKNOWN])
-            found[broken & (found == UNKNOWN)] = Fate.TRANSACTION
-        return found
+            broken = np.isin(numbers, numbers[fates != UNKNOWN])
+            fates[broken & (fates == UNKNOWN)] = Fate.TRANSACTION
+        return fates
 
 
 def _joined(segments: Sequence[_Segment]) -> Proposals:
@@ -371,7 +371,7 @@ _SAID_MAX: Final = 2
 Figure = Annotated[int, Field(ge=0, lt=2**53)]
 
 
-class Own(BaseModel):
+class EngineFigures(BaseModel):
     """What of an engine's status is its own as one of several."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
@@ -380,7 +380,7 @@ class Own(BaseModel):
     given_up: list[tuple[int, str]] = Field(default_factory=list)
 
 
-class Said(BaseModel):
+class EngineStatus(BaseModel):
     """What is used of the status of an engine."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
@@ -394,14 +394,14 @@ class Said(BaseModel):
     waits_for: str = ""
     diagnostics: list[tuple[int, str]] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
-    engines: Own = Field(default_factory=Own)
+    engines: EngineFigures = Field(default_factory=EngineFigures)
 
 
 class Report:
     """The latest status of an engine."""
 
     def __init__(self) -> None:
-        self.said = Said()
+        self.status = EngineStatus()
 
     def take(self, text: str, *, fresh: bool) -> None:
         """Take the status of an answer, empty if nothing has changed; without ``fresh`` its indices mean nothing.
@@ -412,13 +412,13 @@ class Report:
         if len(text) > Status.BYTES_MAX:
             raise ValueError("the status is too long")
         if text:
-            self.said = Said.model_validate_json(text)
+            self.status = EngineStatus.model_validate_json(text)
         if not fresh:
             self.forget()
 
     def forget(self) -> None:
         """Take that indices mean something else from now on."""
-        self.said.diagnostics, self.said.engines.given_up = [], []
+        self.status.diagnostics, self.status.engines.given_up = [], []
 
     def shown(self, problem: str, counts: Counts, now_ms: int) -> dict[str, Any]:
         """Return what is shown of the engine: two texts, and figures."""
@@ -426,8 +426,8 @@ class Report:
             us // 1000 for us in (counts.useful_us, counts.wasted_us, counts.decided_us)
         )
         return {
-            "policy": self.said.policy[:_TEXT_MAX],
-            "error": (problem or self.said.error or "")[:_TEXT_MAX],
+            "policy": self.status.policy[:_TEXT_MAX],
+            "error": (problem or self.status.error or "")[:_TEXT_MAX],
             "busy": round(decided_ms / max(1, now_ms - counts.since_ms), 4),
             "useful_ms": useful_ms,
             "wasted_ms": wasted_ms,
@@ -443,7 +443,7 @@ class Report:
             "given_up": counts.given_up,
             "moved": counts.moved,
             "starts": counts.starts,
-            **{name: self.said.engines.figures.get(name, 0) for name in FIGURES},
+            **{name: self.status.engines.figures.get(name, 0) for name in FIGURES},
         }
 
 
@@ -455,18 +455,18 @@ def merge_into(status: Status, reports: Mapping[str, Report], problems: Mapping[
         reports: by engine, in order
         problems: why engines do not run, empty for those that do
     """
-    said = {name: report.said for name, report in reports.items()}
-    status.policy = "; ".join(_together((name, each.policy) for name, each in said.items()))
-    status.overrides_guarantees = any(each.overrides_guarantees for each in said.values())
-    status.overrides_order = any(each.overrides_order for each in said.values())
-    status.configuration = min((each.configuration for each in said.values() if each.policy), default=0)
-    errors = {name: problems[name] or each.error or "" for name, each in said.items()}
+    statuses = {name: report.status for name, report in reports.items()}
+    status.policy = "; ".join(_together((name, each.policy) for name, each in statuses.items()))
+    status.overrides_guarantees = any(each.overrides_guarantees for each in statuses.values())
+    status.overrides_order = any(each.overrides_order for each in statuses.values())
+    status.configuration = min((each.configuration for each in statuses.values() if each.policy), default=0)
+    errors = {name: problems[name] or each.error or "" for name, each in statuses.items()}
     status.engine_error = "; ".join(_together(errors.items()))
-    status.learned = "; ".join(_together((name, each.learned) for name, each in said.items()))
-    status.waits_for = "; ".join(_together((name, each.waits_for) for name, each in said.items()))
-    warnings = _in_turns([[(name, text) for text in each.warnings] for name, each in said.items()])
+    status.learned = "; ".join(_together((name, each.learned) for name, each in statuses.items()))
+    status.waits_for = "; ".join(_together((name, each.waits_for) for name, each in statuses.items()))
+    warnings = _in_turns([[(name, text) for text in each.warnings] for name, each in statuses.items()])
     status.warnings = tuple(_together(warnings))
-    status.diagnostics = tuple(_in_turns([each.diagnostics for each in said.values()]))
+    status.diagnostics = tuple(_in_turns([each.diagnostics for each in statuses.values()]))
 
 
 def _in_turns(lists: Sequence[Sequence[T]]) -> list[T]:
@@ -476,8 +476,8 @@ def _in_turns(lists: Sequence[Sequence[T]]) -> list[T]:
 
 def _together(texts: Iterable[tuple[str, str]]) -> Sequence[str]:
     """Return texts that are not empty with all who say them."""
-    found: dict[str, list[str]] = {}
+    engines_by_text: dict[str, list[str]] = {}
     for name, text in texts:
         if text:
-            found.setdefault(text.replace("; ", ", "), []).append(name)
-    return [f"{', '.join(names)}: {text}" for text, names in found.items()]
+            engines_by_text.setdefault(text.replace("; ", ", "), []).append(name)
+    return [f"{', '.join(names)}: {text}" for text, names in engines_by_text.items()]

@@ -98,9 +98,9 @@ class Rows:
             self.cover(int(keys[0].max()) + 1)
             return np.array(keys[0])
         places = self._places
-        found = [places.setdefault(key, len(places)) for key in zip(*(key.tolist() for key in keys), strict=True)]
+        rows = [places.setdefault(key, len(places)) for key in zip(*(key.tolist() for key in keys), strict=True)]
         self.cover(len(places))
-        return np.array(found)
+        return np.array(rows)
 
     def kill(self, at: Places, version: int) -> None:
         """Let rows be live no more."""
@@ -223,11 +223,11 @@ class Mirror:
         self.steps_dropped = 0
         """The newest version of steps that are kept no more."""
 
-    def take(self, found: Sequence[Event]) -> None:
+    def take(self, events: Sequence[Event]) -> None:
         """Take the events of a frame or of a part of it. Keys of attempts, fates and what no frame has are left out."""
         self.version += 1
         self._queue_paths = None
-        for event in found:
+        for event in events:
             self._take(event)
         read = min((each.version for each in self.cursors if each.version != NEW), default=self.version)
         if self.version % _DROP_EVERY == 0:
@@ -408,9 +408,9 @@ def _sums(names: Places, amounts: I64) -> dict[int, I64]:
 
 
 def _mask(size: int, at: Places) -> Bools:
-    found = np.zeros(size, bool)
-    found[at] = True
-    return found
+    mask = np.zeros(size, bool)
+    mask[at] = True
+    return mask
 
 
 def _covering(versions: I64, rows: int) -> I64:
@@ -491,39 +491,39 @@ class Feed(Cursor):
             self._sent[:] = _NOTHING
         live = mirror.applications.live
         after = np.where(live, self._parts[:size], _NOTHING)
-        found = [*self._cluster(), *_Reading(mirror, self.version, self._sent[:size], after).events()]
+        events = [*self._cluster(), *_Reading(mirror, self.version, self._sent[:size], after).events()]
         self._sent[:size] = after
         self.version = mirror.version
-        return found
+        return events
 
     def _cluster(self) -> list[Event]:
         """Return what all engines receive."""
         mirror, since = self._mirror, self.version
-        found: list[Event] = []
+        rows_as_events: list[Event] = []
         if since == NEW:
-            found.append(events.Snapshot(mirror.epoch))
+            rows_as_events.append(events.Snapshot(mirror.epoch))
             self._texts = 0
         again = [at for at, version in mirror.texts_again.items() if version > since and at < self._texts]
         if again or self._texts < len(mirror.texts):
             index = (*again, *range(self._texts, len(mirror.texts)))
-            found.append(events.Names(tuple(mirror.texts[at] for at in index), index if again else None))
+            rows_as_events.append(events.Names(tuple(mirror.texts[at] for at in index), index if again else None))
             self._texts = len(mirror.texts)
         if since == NEW and mirror.types is not None:
-            found.append(mirror.types)
+            rows_as_events.append(mirror.types)
         if mirror.settings_version > since:
-            found.append(events.Settings(mirror.settings))
+            rows_as_events.append(events.Settings(mirror.settings))
         if mirror.queues is not None and mirror.queues_version > since:
-            found.append(mirror.queues)
+            rows_as_events.append(mirror.queues)
         for table in (mirror.limits, mirror.users):
-            _add(found, table, table.newer(since))
+            _add(rows_as_events, table, table.newer(since))
         nodes = mirror.nodes.newer(since)
         whole = mirror.nodes_version[nodes] > since
-        _add(found, mirror.nodes, nodes[whole])
+        _add(rows_as_events, mirror.nodes, nodes[whole])
         node = nodes[~whole]
         if len(node):
-            found.append(events.NodesFree(node.astype(np.int32), mirror.nodes.columns["free"][node]))
-        _add(found, mirror.attributes, mirror.attributes.newer(since))
-        return found
+            rows_as_events.append(events.NodesFree(node.astype(np.int32), mirror.nodes.columns["free"][node]))
+        _add(rows_as_events, mirror.attributes, mirror.attributes.newer(since))
+        return rows_as_events
 
 
 class _Reading:
@@ -544,19 +544,19 @@ class _Reading:
     def events(self) -> list[Event]:
         """Return them in the order of their sections."""
         mirror = self._mirror
-        found: list[Event] = []
-        self._applications(found)
+        events: list[Event] = []
+        self._applications(events)
         for table in (mirror.usage, mirror.tags, mirror.blacklist):
-            _add(found, table, self._rows(table, self._known, self._gained))
+            _add(events, table, self._rows(table, self._known, self._gained))
         whole = self._opened | self._stale
         at = self._rows(mirror.requests, self._open | self._closed, whole | self._closed)
         count = mirror.requests.columns["count"][at]
         count[self._closed[mirror.requests.columns["application"][at]]] = 0
-        _add(found, mirror.requests, at, count=count)
+        _add(events, mirror.requests, at, count=count)
         for table in (mirror.localities, mirror.constraints, mirror.allocation_tags):
-            _add(found, table, self._rows(table, self._open, whole))
-        self._containers(found)
-        return found
+            _add(events, table, self._rows(table, self._open, whole))
+        self._containers(events)
+        return events
 
     def _rows(self, table: Rows, known: Bools, whole: Bools) -> Places:
         """Return the new rows of some applications, and all live rows of others."""
@@ -578,7 +578,7 @@ class _Reading:
                 stale[app] |= bool(self._open[app]) and mirror.requests.has(app, ask)
         return stale
 
-    def _applications(self, found: list[Event]) -> None:
+    def _applications(self, events: list[Event]) -> None:
         """Add applications that are new, have changed, are gone or have moved, with what is replaced of each."""
         table = self._mirror.applications
         changed = (table.version > self._since) & (self._known | self._gone)
@@ -591,9 +591,9 @@ class _Reading:
             replaces |= np.where((versions[at] > self._since) & ~self._gained[at], bit, 0)
         replaces = np.where(ended, EVERYTHING, replaces).astype(np.uint8)
         state = np.where(self._lost[at], _MOVED, table.columns["state"][at]).astype(np.uint8)
-        found.append(table.event(at, state=state, replaces=replaces))
+        events.append(table.event(at, state=state, replaces=replaces))
 
-    def _containers(self, found: list[Event]) -> None:
+    def _containers(self, out: list[Event]) -> None:
         """Add the latest step of each container of applications that are new, then the steps of the others."""
         mirror = self._mirror
         parts: list[events.Containers] = []
@@ -614,9 +614,9 @@ class _Reading:
         if parts and len(joined["event"]):
             gone = self._gone[joined["application"]]
             joined["application"][gone] = -1
-            found.append(events.Containers(**joined))
+            out.append(events.Containers(**joined))
 
 
-def _add(found: list[Event], table: Rows, at: Places, **columns: Any) -> None:
+def _add(events: list[Event], table: Rows, at: Places, **columns: Any) -> None:
     if len(at):
-        found.append(table.event(at, **columns))
+        events.append(table.event(at, **columns))

@@ -48,7 +48,7 @@ class Application(NamedTuple):
     type: str
 
 
-class Known(Protocol):
+class IndexLookup(Protocol):
     """The cluster after the latest frame: what indices mean."""
 
     def application_at(self, index: int) -> Application | None:
@@ -107,7 +107,7 @@ class Observation:
         """Why the figures cannot be kept; empty if they can."""
         self._stopped = ""
 
-    def answered(self, header: FrameHeader, decide_us: int, proposals: Proposals, known: Known) -> None:
+    def answered(self, header: FrameHeader, decide_us: int, proposals: Proposals, known: IndexLookup) -> None:
         """Take the answer to a frame.
 
         Args:
@@ -120,7 +120,7 @@ class Observation:
             at_ms = header.rm_time_ms + decide_us // 1000
             self._safely(lambda: self._await(header.sequence, _Answer(at_ms, self._rows(proposals, known))))
 
-    def take(self, frame: Frame, known: Known) -> None:
+    def take(self, frame: Frame, known: IndexLookup) -> None:
         """Take a frame, which ``known`` has taken before."""
         self._safely(lambda: self._take(frame, known))
 
@@ -167,18 +167,20 @@ class Observation:
                 step()
             except Exception as error:
                 _log.exception("what observe_only finds is not compared any more")
-                said = printable(f"{type(error).__name__}: {error}")[:200]
-                self._stopped = f"the comparison of observe_only has stopped until the sidecar starts again: {said}"
+                reason = printable(f"{type(error).__name__}: {error}")[:200]
+                self._stopped = f"the comparison of observe_only has stopped until the sidecar starts again: {reason}"
 
-    def _rows(self, proposals: Proposals, known: Known) -> list[tuple[_Subject, int] | None]:
+    def _rows(self, proposals: Proposals, known: IndexLookup) -> list[tuple[_Subject, int] | None]:
         """Return whom each proposal is for, and on which node; None if it is for what is not known."""
         subjects: dict[tuple[int, int], _Subject | None] = {}
         rows: list[tuple[_Subject, int] | None] = []
         columns = (proposals.application.tolist(), proposals.key.tolist(), proposals.node.tolist())
         for application, key, node in zip(*columns, strict=True):
             if (application, key) not in subjects:
-                found, priority = self._application(application, known), known.priority_of(application, key)
-                subjects[application, key] = None if found is None or priority is None else _Subject(found, priority)
+                known_application, priority = self._application(application, known), known.priority_of(application, key)
+                subjects[application, key] = (
+                    None if known_application is None or priority is None else _Subject(known_application, priority)
+                )
             subject = subjects[application, key]
             rows.append(None if subject is None else (subject, node))
         return rows
@@ -188,7 +190,7 @@ class Observation:
         if len(self._answers) > ANSWERS_MAX:
             del self._answers[next(iter(self._answers))]
 
-    def _take(self, frame: Frame, known: Known) -> None:
+    def _take(self, frame: Frame, known: IndexLookup) -> None:
         header, now_ms = frame.header, frame.header.rm_time_ms
         self._applications.clear()
         if header.snapshot:
@@ -221,7 +223,7 @@ class Observation:
             figures.interruptions += 1
             figures.interrupted_ms += max(missed_ms, 0)
 
-    def _read_containers(self, event: Containers, known: Known) -> None:
+    def _read_containers(self, event: Containers, known: IndexLookup) -> None:
         new = event.event != ContainerEvent.COMPLETED if self._in_snapshot else event.event == ContainerEvent.ALLOCATED
         new = new & (event.by_treadle == 0) & (event.node >= 0) & (event.created_ms > self._floor_ms)
         before, forgotten = len(self._placements), 0
@@ -242,7 +244,7 @@ class Observation:
         self._figures.stock_placements += forgotten + len(self._placements) - before
         self._figures.forgotten += forgotten
 
-    def _application(self, index: int, known: Known) -> Application | None:
+    def _application(self, index: int, known: IndexLookup) -> Application | None:
         if index not in self._applications:
             self._applications[index] = known.application_at(index)
         return self._applications[index]

@@ -223,13 +223,13 @@ class Scenario:
         return _check_jobs(self.source if isinstance(self.source, Workload) else self.source(seed))
 
 
-def _check_jobs(found: object) -> Workload:
-    if not isinstance(found, Workload):
+def _check_jobs(workload: object) -> Workload:
+    if not isinstance(workload, Workload):
         raise UserError(
-            f"with_jobs: {type(found).__name__} is not a treadle.simulate.Workload, nor a function of a seed that "
+            f"with_jobs: {type(workload).__name__} is not a treadle.simulate.Workload, nor a function of a seed that "
             "gives one; arranged(jobs) makes one of a list of jobs"
         )
-    return found
+    return workload
 
 
 SHOWN_MAX = 20
@@ -271,11 +271,11 @@ def queue_problems(settings: Settings, scenario: ScenarioModel) -> tuple[list[st
 def _lost(settings: Settings, scenario: ScenarioModel, leaves: list[str]) -> list[str]:
     """Return which queues of engines' selectors are none of the scenario's."""
     known = {leaf[: at + 1].removesuffix(".") for leaf in leaves for at in range(len(leaf)) if leaf[at] == "."}
-    found = list(lost_queues(settings.engines, {*leaves, *known}))
+    queues = list(lost_queues(settings.engines, {*leaves, *known}))
     if settings.source is None or scenario.engines:
-        return [f"{'.'.join(path)}: {text}" for path, text in found]
+        return [f"{'.'.join(path)}: {text}" for path, text in queues]
     document = YamlDocument(settings.source.file, settings.source.text)
-    return lines_of(document.file, [document.problem(path, text) for path, text in found])
+    return lines_of(document.file, [document.problem(path, text) for path, text in queues])
 
 
 def leaf_paths(scenario: ScenarioModel) -> list[str]:
@@ -349,20 +349,24 @@ def submitted(pool: ProcessPoolExecutor, call: Callable[..., R], *given: Any) ->
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def by_whom(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def group_warnings(warnings: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return who is warned of what, each once; what all of several policies are warned of is the scenario's: of nobody.
 
     Args:
-        said: of each run its policy and a warning, an empty one if there is none
+        warnings: of each run its policy and a warning, an empty one if there is none
     """
     policies: dict[str, None] = {}
-    found: dict[str, dict[str, None]] = {}
-    for policy, text in said:
+    policies_by_text: dict[str, dict[str, None]] = {}
+    for policy, text in warnings:
         policies[policy] = None
         if text:
-            found.setdefault(text, {})[policy] = None
+            policies_by_text.setdefault(text, {})[policy] = None
     every = len(policies) if len(policies) > 1 else -1
-    return [(policy, text) for text, whose in found.items() for policy in ([""] if len(whose) == every else whose)]
+    return [
+        (policy, text)
+        for text, whose in policies_by_text.items()
+        for policy in ([""] if len(whose) == every else whose)
+    ]
 
 
 SEED_MAX: Final = 2**31
@@ -417,8 +421,8 @@ def run_line(line: RunSpec, progress: Progress | None = None) -> Outcome:
     slow = run.parts.warning(line.settings.limits.part_timeout_ms)
     unfinished = "" if line.allow_impossible else unfinished_warning(run)
     notes = tuple(f"{line.policy}, seed {line.seed}: {text}" for text in (slow, unfinished) if text)
-    found = run_of(run, line.policy, line.seed, tasks=line.tasks)
-    return Outcome(found, notes, run.stalled and not line.allow_impossible)
+    result = run_of(run, line.policy, line.seed, tasks=line.tasks)
+    return Outcome(result, notes, run.stalled and not line.allow_impossible)
 
 
 _latest: list[tuple[Scenario, int, Workload]] = []
@@ -444,10 +448,10 @@ def run_lines(lines: Sequence[RunSpec], jobs: int = 1) -> Iterator[Outcome]:
     try:
         with processes(min(jobs, len(lines))) as pool:
             for each in [submitted(pool, _in_worker, line) for line in lines]:
-                found = each.result()
-                if isinstance(found, str):
-                    raise UserError(found)
-                yield found
+                outcome = each.result()
+                if isinstance(outcome, str):
+                    raise UserError(outcome)
+                yield outcome
     except BrokenProcessPool as error:
         raise UserError(f"a process that ran a simulation ended without an answer; {DIED}") from error
 
@@ -545,8 +549,10 @@ def simulate_all(
     names = [name for name, _ in chosen]
     if len(set(names)) < len(names):
         raise UserError(f"policies: two are called {next(name for name in names if names.count(name) > 1)!r}")
-    wanted = _wanted_seeds(seeds, scenario.model.seed)
-    lines = [RunSpec(scenario, name, own, seed, check, allow_impossible) for seed in wanted for name, own in chosen]
+    chosen_seeds = _wanted_seeds(seeds, scenario.model.seed)
+    lines = [
+        RunSpec(scenario, name, own, seed, check, allow_impossible) for seed in chosen_seeds for name, own in chosen
+    ]
     cores = (os.cpu_count() or 1) if jobs is None else jobs
     if cores > 1:
         for _, settings in chosen:  # so that not every process compiles the same
@@ -572,17 +578,17 @@ def _wanted_seeds(seeds: int | Iterable[int], first: int) -> list[int]:
         if count < 1:
             raise UserError(f"seeds: {seeds}; write how many seeds, at least 1, or which")
         return [_checked_seed(first + at) for at in range(count)]
-    found = [_checked_seed(seed) for seed in seeds]
-    if not found:
+    checked = [_checked_seed(seed) for seed in seeds]
+    if not checked:
         raise UserError("seeds: there is none; write at least one")
-    return found
+    return checked
 
 
 def _checked_seed(seed: int) -> int:
-    found = _whole("seed", seed)
-    if not 0 <= found <= SEED_MAX:
+    number = _whole("seed", seed)
+    if not 0 <= number <= SEED_MAX:
         raise UserError(f"seed: {seed}; write a whole number from 0 to {SEED_MAX}")
-    return found
+    return number
 
 
 def _whole(what: str, number: object) -> int:

@@ -287,11 +287,11 @@ class Against:
 
 def tables_of(runs: Sequence[Run | Summary]) -> dict[str, dict[int, Table]]:
     """Return the table of jobs by policy, in the order given, and by seed."""
-    found: dict[str, dict[int, Table]] = {}
+    tables: dict[str, dict[int, Table]] = {}
     for run in runs:
         jobs: Table = run.jobs if isinstance(run, Run) else run.job_records
-        found.setdefault(run.policy, {})[run.seed] = jobs
-    return found
+        tables.setdefault(run.policy, {})[run.seed] = jobs
+    return tables
 
 
 def slowdowns_of(runs: Sequence[Run | Summary]) -> list[Slowdown]:
@@ -450,9 +450,9 @@ def _quantile(values: F64, share: float) -> float:
     return float(np.quantile(known, share)) if len(known) else float("nan")
 
 
-def as_rows(found: Sequence[Slowdown | Pair]) -> list[dict[str, Any]]:
+def as_rows(records: Sequence[Slowdown | Pair]) -> list[dict[str, Any]]:
     """Return the results as JSON takes them, a mapping a row."""
-    rows = [{name: getattr(each, name) for name in each.__slots__} for each in found]
+    rows = [{name: getattr(each, name) for name in each.__slots__} for each in records]
     return [
         {name: value.as_json() if isinstance(value, Interval) else value for name, value in row.items()} for row in rows
     ]
@@ -531,10 +531,10 @@ def _rows(run: Run, table: Records) -> Iterable[dict[str, Any]]:
         yield {"policy": run.policy, "seed": run.seed, **dict(zip(names, row, strict=True))}
 
 
-def _flat(found: Slowdown | Pair) -> dict[str, Any]:
+def _flat(record: Slowdown | Pair) -> dict[str, Any]:
     flat: dict[str, Any] = {}
-    for name in found.__slots__:
-        value = getattr(found, name)
+    for name in record.__slots__:
+        value = getattr(record, name)
         if isinstance(value, Interval):
             flat |= {name: value.mean, f"{name}_low": value.low, f"{name}_high": value.high}
         else:

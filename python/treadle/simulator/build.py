@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
-from treadle.constraints import DEFAULT_PREFIX, NodeFacts, NodeTable, miscounted, parse, wish
+from treadle.constraints import DEFAULT_PREFIX, NodeFacts, NodeTable, miscounted, node_preference, parse
 from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.events import NodeState
@@ -168,14 +168,14 @@ class _Tables:
                     "different nodes; write the same for each"
                 )
             stage = job.dag.stages[0].id
-        asked = wish(list(job.tags))
-        if asked.error:
-            raise UserError(f"job {job.id}: a tag cannot be read: {asked.error}")
+        preference = node_preference(list(job.tags))
+        if preference.error:
+            raise UserError(f"job {job.id}: a tag cannot be read: {preference.error}")
         bound = Bound(
             job.requires.get(stage, ""),
             job.prefers.get(stage, ""),
-            ";".join(one.text() for one in asked.required.predicates),
-            ";".join(one.text() for one in asked.preferred),
+            ";".join(one.text() for one in preference.required.predicates),
+            ";".join(one.text() for one in preference.preferred),
         )
         return self._bounds.setdefault(bound, len(self._bounds)) if any(bound) else -1
 

@@ -31,7 +31,7 @@ from treadle.constraints import gang_of
 from treadle.engine import Engine
 from treadle.errors import UserError
 from treadle.events import Fate, Fates
-from treadle.policy.user_parts import insist
+from treadle.policy.user_parts import raise_if_failed
 from treadle.policy.watchdog import PartTimes, Stopwatch
 from treadle.proposals import Proposals
 from treadle.sidecar.roster import Asking, Move, Roster
@@ -127,17 +127,17 @@ class Transactions:
         np.add.at(self._own[engine], rows[2][placed], 1)
         if self._check:
             self._must_hold(row, apps, bounds, whole, placed)
-        found = dict.fromkeys(asked, Verdict(0, conflict=False))
+        verdicts = dict.fromkeys(asked, Verdict(0, conflict=False))
         for at, app in enumerate(apps.tolist()):
             own_fates = fates[bounds[at] : bounds[at + 1]]
-            found[app] = Verdict(
+            verdicts[app] = Verdict(
                 int(np.count_nonzero(own_fates == Fate.COMMITTED)),
                 bool(np.isin(own_fates, CONFLICTS).any()),
                 bool(own_fates[0] == Fate.NOT_OWNER),
                 bool((own_fates == OVER_CLAIM).any()),
                 too_large.get(app, False),
             )
-        return reported, found
+        return reported, verdicts
 
     def _needed(self, row: RosterEngine, app: int, asked: int) -> int:
         """Return how many containers an application's transaction must have to be whole; 0 if it need not be."""
@@ -324,7 +324,7 @@ class Runner:
         limit = self._decision.limit
         self._stopwatch.begin(at_ms)
         made = self.engine.decide(rm.start_ms + at_ms, limit, sequence=self._sequence)
-        insist(self.engine.failure, f"{self.row.name} at {at_ms / 1000:g} s of simulated time")
+        raise_if_failed(self.engine.failure, f"{self.row.name} at {at_ms / 1000:g} s of simulated time")
         self.warnings.update(dict.fromkeys(self.engine.warnings()))
         costs, attempts = self.costs, {}
         for app, tasks in asked.items():
@@ -405,7 +405,7 @@ class EnginesSimulation(Loop):
     def _advance(self, at_ms: int) -> None:
         began = time.thread_time()
         self.rm.advance(at_ms)
-        self._watch(at_ms)
+        self._poll_changes(at_ms)
         self.profile.events += time.thread_time() - began
 
     def _happen(self, at_ms: int) -> bool:
@@ -444,7 +444,7 @@ class EnginesSimulation(Loop):
 
     # Who serves what
 
-    def _watch(self, at_ms: int) -> None:
+    def _poll_changes(self, at_ms: int) -> None:
         """Take notice of applications that came, ended, or ask for something else."""
         state = self.rm.state
         since, self._version = self._version, int(state.clock[tables.VERSION])
@@ -619,15 +619,15 @@ class EnginesSimulation(Loop):
     def _next(self, at_ms: int) -> int:
         """Return when something can happen next, or -1 if nothing can."""
         tick_ms = self._scenario.decision.tick_ms
-        found = []
+        times_ms = []
         if self._agenda:
-            found.append(max(self._agenda[0][0], at_ms))
+            times_ms.append(max(self._agenda[0][0], at_ms))
         coming = self.rm.next_time()
         if coming >= 0:
-            found.append(max(-(-coming // tick_ms) * tick_ms, at_ms))
+            times_ms.append(max(-(-coming // tick_ms) * tick_ms, at_ms))
         ready = [each for each in self.runners.values() if each.alive and each.deciding is None and each.queue]
-        found += [-(-max(each.next_start_ms, at_ms + 1) // tick_ms) * tick_ms for each in ready]
-        return min(found, default=-1)
+        times_ms += [-(-max(each.next_start_ms, at_ms + 1) // tick_ms) * tick_ms for each in ready]
+        return min(times_ms, default=-1)
 
     def _may_stall(self) -> bool:
         return all(runner.alive for runner in self.runners.values())
@@ -646,8 +646,8 @@ class EnginesSimulation(Loop):
 def _slowest(times: list[PartTimes]) -> PartTimes:
     """Return what parts of all engines took together, and of the slowest decide when it was."""
     slowest = max(times, key=lambda each: each.slowest_s)
-    all_s, decides = sum(each.all_s for each in times), sum(each.decides for each in times)
-    return replace(slowest, all_s=all_s, decides=decides, too_slow=sum(each.too_slow for each in times))
+    all_s, decides = sum(each.total_s for each in times), sum(each.decides for each in times)
+    return replace(slowest, total_s=all_s, decides=decides, too_slow=sum(each.too_slow for each in times))
 
 
 def _refuse(scenario: ScenarioModel, settings: Settings) -> None:

@@ -95,13 +95,13 @@ class _Followed:
         """Return how far all stages are; nobody knows how many tasks one has before its application asks for them."""
         rows = state.rows[self.rows]
         now = int(state.clock[tables.NOW])
-        found = dict.fromkeys(self.job.duration_ms, NOTHING)
+        progress = dict.fromkeys(self.job.duration_ms, NOTHING)
         tasks = np.where(rows["released"] > 0, rows["tasks"], -1)
         oldest = np.where(rows["began_ms"] >= 0, now - rows["began_ms"], 0)
         columns = (tasks, rows["held"] + rows["done"], rows["done"], rows["ended_ms"], oldest)
         for stage, each in zip(self.stages, zip(*(column.tolist() for column in columns), strict=True), strict=True):
-            found[stage] = Progress(*each)
-        return found
+            progress[stage] = Progress(*each)
+        return progress
 
 
 class FollowedPlans:
@@ -132,8 +132,8 @@ class FollowedPlans:
     def _order_of(self, dag: Dag) -> StageOrder | None:
         if self._order == "critical_path":
             return critical_path_order(dag)
-        found = self.source.plan(dag)
-        return None if found is None else found.stage_order()
+        plan = self.source.plan(dag)
+        return None if plan is None else plan.stage_order()
 
     def believe(self, state: State, means: I64, deviations: I64) -> tuple[I64, I64]:
         """Return how long tasks are believed to take, by row, given how long they do; kept as beliefs change."""
@@ -183,7 +183,7 @@ class FollowedPlans:
         if job.update(progress) and self._known_ms is not None:
             self._known_ms[followed.rows] = [round(job.duration_ms[stage]) for stage in followed.stages]
         followed.silent = job.plan is None
-        found = []
+        rows = []
         scores = job.scores(progress, relative=self._settings.relative_scores)
         for stage, row, retries in zip(followed.stages, followed.rows.tolist(), followed.retries, strict=True):
             sent = [(row, scores[stage])]
@@ -192,8 +192,8 @@ class FollowedPlans:
             for each, score in sent:
                 if followed.sent.get(each) != score:
                     followed.sent[each] = score
-                    found.append((app, int(state.rows["key"][each]), score))
-        return found
+                    rows.append((app, int(state.rows["key"][each]), score))
+        return rows
 
     def _begin(self, state: State, app: int) -> _Followed:
         """Plan a job."""
@@ -218,7 +218,7 @@ class Unread(NamedTuple):
     snapshot: bool
     nodes: I32
     apps: I32
-    themselves: I32
+    used_only: I32
     """Of the applications those that changed in more than what they use."""
     rows: I32
     queues: I32
@@ -232,7 +232,7 @@ def _newer(state: State, since: int) -> Unread:
         snapshot=False,
         nodes=nodes,
         apps=apps,
-        themselves=apps[state.apps["own_version"][apps] > since],
+        used_only=apps[state.apps["own_version"][apps] > since],
         rows=rows,
         queues=np.sort(queues),
         container_steps=state.container_steps[: int(state.clock[tables.CONTAINER_STEPS])].copy(),
@@ -267,7 +267,7 @@ def _everything(state: State) -> Unread:
         snapshot=True,
         nodes=np.arange(len(state.nodes), dtype=np.int32),
         apps=apps.astype(np.int32),
-        themselves=apps.astype(np.int32),
+        used_only=apps.astype(np.int32),
         rows=np.flatnonzero(state.rows["count"] > 0).astype(np.int32),
         queues=np.arange(len(state.queues), dtype=np.int32),
         container_steps=_alive(state, np.flatnonzero(state.containers["state"] != ContainerState.FREE)),
@@ -472,7 +472,7 @@ class Feed:
         )
 
     def _applications(self, state: State, unread: Unread) -> list[Event]:
-        index, itself = unread.apps, unread.themselves
+        index, itself = unread.apps, unread.used_only
         sent: list[Event] = []
         if len(itself):
             sent.append(self._themselves(state, itself))
@@ -528,11 +528,11 @@ class Feed:
     def _tags(self, state: State, index: I32) -> list[Event]:
         """Write the tags of applications that have not ended; nothing if there are none."""
         live = index[state.apps["state"][index] != FINISHED].tolist()
-        found = [(app, self._text(tag)) for app in live for tag in self._built.workload.jobs[app].tags if tag]
-        if not found:
+        rows = [(app, self._text(tag)) for app in live for tag in self._built.workload.jobs[app].tags if tag]
+        if not rows:
             return []
-        apps, tags = zip(*found, strict=True)
-        return [filled(events.Tags, len(found), application=apps, tag_name=tags)]
+        apps, tags = zip(*rows, strict=True)
+        return [filled(events.Tags, len(rows), application=apps, tag_name=tags)]
 
     def _requests(self, state: State, row: I32) -> list[Event]:
         if not len(row):

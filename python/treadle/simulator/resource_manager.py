@@ -81,9 +81,11 @@ class Situation:
 def steps_of(situation: Situation, built: Built) -> Records:
     """Return the steps to put into the tables, in order, of the type `STEP`."""
     places = {job.id: at for at, job in enumerate(built.workload.jobs)}
-    found = [step for id_, job in situation.jobs.items() for step in _steps(job, places[id_], built, situation.at_ms)]
-    steps = np.zeros(len(found), STEP)
-    for at, step in enumerate(found):
+    all_steps = [
+        step for id_, job in situation.jobs.items() for step in _steps(job, places[id_], built, situation.at_ms)
+    ]
+    steps = np.zeros(len(all_steps), STEP)
+    for at, step in enumerate(all_steps):
         for name, value in step.items():
             steps[name][at] = value
     return steps
@@ -258,14 +260,14 @@ class SimulatedRM:
         """Return the events for an engine that receives some applications only."""
         feed, oracle = self._parts[engine]
         self._mirror.take(self._whole(None))
-        found: list[Event] = []
+        part_events: list[Event] = []
         for event in feed.read():
-            found.append(event)
+            part_events.append(event)
             if oracle and isinstance(event, events.ApplicationUsage):
-                found.append(self._feed.estimates(self.state, event.application))
-        if fates is not None and not (found and isinstance(found[0], events.Snapshot)):
-            found.append(fates)
-        return found
+                part_events.append(self._feed.estimates(self.state, event.application))
+        if fates is not None and not (part_events and isinstance(part_events[0], events.Snapshot)):
+            part_events.append(fates)
+        return part_events
 
     def commit(
         self, made: Proposals, sequence: int, engine: int = 0, committer: Committer | None = None

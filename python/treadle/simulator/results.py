@@ -213,18 +213,18 @@ def _job_states(run: SimulatedRun) -> list[str]:
         AppState.FINISHED: "done",
     }
     apps = run.built.state.apps
-    found = []
+    states = []
     for state, failed, started_ms in zip(apps["state"], apps["failed"], apps["started_ms"], strict=True):
         name = "failed" if failed else names[AppState(int(state))]
-        found.append("waiting" if name == "running" and started_ms < 0 else name)
-    return found
+        states.append("waiting" if name == "running" and started_ms < 0 else name)
+    return states
 
 
 def _sums(values: Any, places: Any, count: int) -> I64:
     """Return the sums of values by place, exactly."""
-    found = np.zeros(count, np.int64)
-    np.add.at(found, places, values.astype(np.int64))
-    return found
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, places, values.astype(np.int64))
+    return sums
 
 
 def _objects(values: list[Any]) -> Records:
@@ -370,7 +370,7 @@ def summarise(run: SimulatedRun, policy: str, seed: int) -> Summary:
         total=dict(zip(run.built.resources, run.built.total.tolist(), strict=True)),
         job_records=columns(job_records(run)),
         leaf_shares=_leaf_shares(run),
-        parts_s=run.parts.all_s,
+        parts_s=run.parts.total_s,
         parts_slowest_s=run.parts.slowest_s,
         parts_too_slow=run.parts.too_slow,
     )

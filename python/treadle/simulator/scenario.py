@@ -392,7 +392,7 @@ def parse_scenario(file: str, text: str, *, trust_code: bool = False) -> Scenari
         text = "is not a mapping; write cluster:, queues:, workload: (docs/scenarios.md)"
         raise ConfigError(file, [Problem(1, "", text)])
     try:
-        found = ScenarioModel.model_validate(document.value)
+        scenario = ScenarioModel.model_validate(document.value)
     except ValidationError as error:
         details = details_of(error)
         holders = dict.fromkeys(place for each in details if (place := holder_of_key(each)) is not None)
@@ -400,8 +400,8 @@ def parse_scenario(file: str, text: str, *, trust_code: bool = False) -> Scenari
         problems += [document.problem(each["loc"], _explain(each)) for each in details if holder_of_key(each) is None]
         raise ConfigError(file, problems) from error
     if not trust_code:
-        _refuse_code(found.workload, document)
-    return found
+        _refuse_code(scenario.workload, document)
+    return scenario
 
 
 def _refuse_code(workload: WorkloadChoice, document: YamlDocument) -> None:
@@ -661,11 +661,11 @@ def _distribution(chosen: Distribution) -> generate.Distribution:
 
 def leaves_of(scenario: ScenarioModel) -> list[str]:
     """Return the paths of the leaf queues, ``root`` left out, in the scenario's order."""
-    found: list[str] = []
+    leaves: list[str] = []
     stack = [(name, queue) for name, queue in reversed(list(scenario.queues.items()))]
     while stack:
         path, queue = stack.pop()
         if not queue.children:
-            found.append(path)
+            leaves.append(path)
         stack.extend((f"{path}.{name}", child) for name, child in reversed(list(queue.children.items())))
-    return found
+    return leaves

@@ -26,9 +26,9 @@ from treadle.engine import Engine
 from treadle.errors import UserError, counted
 from treadle.events import Fate
 from treadle.planner.online import PlanSource
-from treadle.policy.user_parts import insist
+from treadle.policy.user_parts import raise_if_failed
 from treadle.policy.watchdog import PartTimes, Stopwatch
-from treadle.process_limits import garbage_sought_rarely
+from treadle.process_limits import relaxed_gc
 from treadle.simulator.build import Built, build
 from treadle.simulator.cluster import tables
 from treadle.simulator.cluster.tables import RowKind
@@ -151,7 +151,7 @@ class Loop(ABC):
         Raises:
             PolicyFailedError: a part of a policy failed, so that another one would go on.
         """
-        with garbage_sought_rarely():  # a step leaves none, and a twentieth of its time went into looking for it
+        with relaxed_gc():  # a step leaves none, and a twentieth of its time went into looking for it
             return self._run(progress, after_step)
 
     def _run(self, progress: Progress | None, after_step: Callable[[], None] | None) -> SimulatedRun:
@@ -325,7 +325,7 @@ class Simulation(Loop):
         self._stopwatch.begin(at_ms)
         made = self.engine.decide(self.built.start_ms + at_ms, decision.limit, sequence=self.sequence)
         marks.append(time.thread_time())
-        insist(self.engine.failure, f"at {at_ms / 1000:g} s of simulated time")
+        raise_if_failed(self.engine.failure, f"at {at_ms / 1000:g} s of simulated time")
         self._warnings.update(dict.fromkeys(self.engine.warnings()))
         cost_ms = ceil((decision.cost_us + decision.cost_per_proposal_us * len(made)) / 1000.0)
         if cost_ms:
@@ -381,12 +381,12 @@ def check_possible(built: Built) -> None:
     Raises:
         UserError: one cannot; names the first few and why.
     """
-    found = impossible_jobs(built)
-    if found:
-        more = len(found) - SHOWN_MAX
-        lines = [*found[:SHOWN_MAX], *([f"... and {more} more"] if more > 0 else [])]
+    reasons = impossible_jobs(built)
+    if reasons:
+        more = len(reasons) - SHOWN_MAX
+        lines = [*reasons[:SHOWN_MAX], *([f"... and {more} more"] if more > 0 else [])]
         raise UserError(
-            f"{counted(len(found), 'job')} of {len(built.workload.jobs)} can never run:\n  "
+            f"{counted(len(reasons), 'job')} of {len(built.workload.jobs)} can never run:\n  "
             + "\n  ".join(lines)
             + "\nLet them ask for less, add larger nodes, raise maximum_capacity; or use --allow-impossible"
         )
@@ -416,12 +416,12 @@ def _why(built: Built, row: int, app: int, *, too_large: bool) -> str:
     state, job = built.state, built.workload.jobs[app]
     path = built.tree.paths[int(state.apps["queue"][app])].removeprefix("root.")
     what = WHAT.get(RowKind(int(state.rows["kind"][row])), "a task")
-    asked = _amounts(built, state.capability[row])
+    amounts_text = _amounts(built, state.capability[row])
     if too_large:
         most = _amounts(built, state.node_total.max(axis=0))
-        return f"{job.id} (queue {path}): {what} asks for {asked}; no node has that, the most of each are {most}"
+        return f"{job.id} (queue {path}): {what} asks for {amounts_text}; no node has that, the most of each are {most}"
     most = _amounts(built, state.queue_maximum[int(state.apps["queue"][app])])
-    return f"{job.id} (queue {path}): {what} asks for {asked}; the queue may have at most {most}"
+    return f"{job.id} (queue {path}): {what} asks for {amounts_text}; the queue may have at most {most}"
 
 
 def _amounts(built: Built, amounts: I64) -> str:

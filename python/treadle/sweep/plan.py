@@ -33,7 +33,7 @@ from treadle.files import read_regular
 from treadle.policy.catalogue import register_parts
 from treadle.record.files import segments
 from treadle.replay.model import reduce
-from treadle.replay.seen import look
+from treadle.replay.seen import read_recorded
 from treadle.shipped import find_policy
 from treadle.simulate.batch import Scenario, check_trees
 from treadle.simulator.engines_simulation import with_engines
@@ -450,15 +450,15 @@ def parts_of_files(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
 
 def _entry_point(group: str, name: str) -> str:
     """Return what distinguishes versions of an entry point: that of its distribution, and its module's text."""
-    found: EntryPoint | None = offered(group).get(name)
-    if found is None:
+    entry_point: EntryPoint | None = offered(group).get(name)
+    if entry_point is None:
         return ""  # reading the jobs reports what is wrong
-    dist = f"{found.dist.name} {found.dist.version}" if found.dist else ""
+    dist = f"{entry_point.dist.name} {entry_point.dist.version}" if entry_point.dist else ""
     try:
-        source = inspect.getsource(inspect.getmodule(found.load()) or Inputs)
+        source = inspect.getsource(inspect.getmodule(entry_point.load()) or Inputs)
     except (OSError, TypeError, Exception):
         source = ""
-    return hashlib.sha256(f"{found.value} {dist} {source}".encode()).hexdigest()
+    return hashlib.sha256(f"{entry_point.value} {dist} {source}".encode()).hexdigest()
 
 
 def scenario_of(place: Path, inputs: Inputs) -> tuple[dict[str, Any], list[str]]:
@@ -472,7 +472,7 @@ def scenario_of(place: Path, inputs: Inputs) -> tuple[dict[str, Any], list[str]]
         UserError: it is no recording, or nothing in it ran.
     """
     try:
-        reduced = reduce(look(segments(place)))
+        reduced = reduce(read_recorded(segments(place)))
     except WireError as error:
         raise UserError(f"{place}: a frame cannot be read: {error}") from error
     text = io.StringIO()
@@ -562,7 +562,7 @@ def plan_of(sweep: Sweep, file: Path, inputs: Inputs, *, trust_code: bool = Fals
 
 
 def _scenarios(sweep: Sweep, folder: Path, inputs: Inputs, notes: list[str], trust_code: bool) -> list[Variant]:
-    found, parse = [], partial(parse_scenario, trust_code=trust_code)
+    variants, parse = [], partial(parse_scenario, trust_code=trust_code)
     for at, entry in enumerate(sweep.scenarios):
         name, document, begin = _document(entry, folder, inputs, notes, trust_code)
         for point in _points(entry.axes, sweep.search, sweep.search.scenarios, (1, at)):
@@ -574,8 +574,8 @@ def _scenarios(sweep: Sweep, folder: Path, inputs: Inputs, notes: list[str], tru
             copied, code = inputs.scenario(changed, begin)
             seeds = sweep.seeds
             chosen = tuple(range(model.seed, model.seed + seeds)) if isinstance(seeds, int) else seeds
-            found.append(Variant(label, name, point, _dumped(copied), code=code, seeds=chosen))
-    return _distinct(found, "scenarios")
+            variants.append(Variant(label, name, point, _dumped(copied), code=code, seeds=chosen))
+    return _distinct(variants, "scenarios")
 
 
 def _refuse_code(label: str, document: dict[str, Any]) -> None:
@@ -602,7 +602,7 @@ def _document(
 
 
 def _policies(sweep: Sweep, folder: Path, inputs: Inputs, trust_code: bool) -> list[Variant]:
-    found, parse = [], partial(parse_settings, trust_code=trust_code)
+    variants, parse = [], partial(parse_settings, trust_code=trust_code)
     for at, entry in enumerate(sweep.policies):
         file = find_policy(entry.policy, folder, f"policies[{at}]")
         text = text_of(file)
@@ -614,8 +614,8 @@ def _policies(sweep: Sweep, folder: Path, inputs: Inputs, trust_code: bool) -> l
             changed = _changed(document, point, label)
             _relabelled(label if point else str(file), parse, str(file), _dumped(changed))
             copied = inputs.policy(changed, file.parent)
-            found.append(Variant(label, name, point, _dumped(copied), _dumped(changed)))
-    return _distinct(found, "policies")
+            variants.append(Variant(label, name, point, _dumped(copied), _dumped(changed)))
+    return _distinct(variants, "policies")
 
 
 def _points(axes: dict[str, Axis], search: Search, count: int, stream: tuple[int, int]) -> Iterator[Point]:
@@ -639,20 +639,20 @@ def _short(paths: list[str]) -> list[str]:
     return paths
 
 
-def _distinct(found: list[Variant], kind: str) -> list[Variant]:
+def _distinct(variants: list[Variant], kind: str) -> list[Variant]:
     """Return variants of which each has a name of its own.
 
     Raises:
         UserError: two files have the same name.
     """
     entries: dict[str, int] = {}
-    for each in found:
+    for each in variants:
         number = entries[each.name] = entries.get(each.name, 0) + 1
         if number > 1 and not each.settings:
             raise UserError(f"{kind}: two are called {each.name!r}; give one a name: {{name: ...}}")
     seen: dict[str, int] = {}
     distinct = []
-    for each in found:
+    for each in variants:
         seen[each.name] = number = seen.get(each.name, 0) + 1
         distinct.append(each if entries[each.name] == 1 else replace(each, name=f"{each.name} #{number}"))
     return distinct

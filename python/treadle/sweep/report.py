@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.simulate.batch import by_whom
+from treadle.simulate.batch import group_warnings
 from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
 from treadle.sweep.plan import Plan, Sweep
 
@@ -36,7 +36,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SweepReport:
     """All of it."""
 
     plan: Plan
@@ -91,20 +91,20 @@ class Report:
         }
 
 
-def report_of(sweep: Sweep, plan: Plan, results: Sequence[bytes]) -> Report:
+def report_of(sweep: Sweep, plan: Plan, results: Sequence[bytes]) -> SweepReport:
     """Return the report on the results of a plan's runs, one each in its order."""
-    found: dict[tuple[int, int], dict[int, dict[str, Any]]] = {}
+    figures_by_cell: dict[tuple[int, int], dict[int, dict[str, Any]]] = {}
     for planned, result in zip(plan.runs, results, strict=True):
-        found.setdefault((planned.scenario, planned.policy), {})[planned.line.seed] = json.loads(result)
+        figures_by_cell.setdefault((planned.scenario, planned.policy), {})[planned.line.seed] = json.loads(result)
     cells = []
     for scenario in range(len(plan.scenarios)):
-        row = [found[scenario, policy] for policy in range(len(plan.policies))]
+        row = [figures_by_cell[scenario, policy] for policy in range(len(plan.policies))]
         made = [_cell(scenario, policy, own, row[0]) for policy, own in enumerate(row)]
         front = pareto([(_mean(cell, MEAN), _fairness_cost(cell, sweep.fairness)) for cell in made])
         cells += [replace(cell, pareto=at in front) for at, cell in enumerate(made)]
     best, ratio = _best(sweep, plan, cells)
-    said, runs = _warnings(plan, results), _runs(plan, results)
-    return Report(plan, sweep.fairness, tuple(cells), best, ratio, sweep.share_error_max, said, runs)
+    warnings, runs = _warnings(plan, results), _runs(plan, results)
+    return SweepReport(plan, sweep.fairness, tuple(cells), best, ratio, sweep.share_error_max, warnings, runs)
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> set[int]:
@@ -173,12 +173,12 @@ def _best(sweep: Sweep, plan: Plan, cells: Sequence[Cell]) -> tuple[int | None, 
 
 def _warnings(plan: Plan, results: Sequence[bytes]) -> tuple[str, ...]:
     """Return what was said of queues, tags and policies, each once."""
-    said = (
+    lines = (
         (plan.policies[planned.policy].name, text)
         for planned, result in zip(plan.runs, results, strict=True)
         for text in (*json.loads(result).get("warnings", ()), "")
     )
-    return tuple(f"{name}{': ' * bool(name)}{text}" for name, text in by_whom(said))
+    return tuple(f"{name}{': ' * bool(name)}{text}" for name, text in group_warnings(lines))
 
 
 def _runs(plan: Plan, results: Sequence[bytes]) -> tuple[dict[str, Any], ...]:

@@ -44,7 +44,7 @@ FAILED: Final = "failed"
 FILES: Final = "files"
 
 
-class Kept:
+class ResultCache:
     """A folder with runs that went well, runs that failed, and the files that runs read.
 
     A file is put in its place at once, so that a folder that another sweep uses, or that was left in the middle, is as
@@ -81,10 +81,10 @@ class Kept:
         except OSError:
             return None
         try:
-            found = json.loads(text)
+            document = json.loads(text)
         except ValueError:
             return None
-        return text if isinstance(found, dict) and found.get("key") == key else None
+        return text if isinstance(document, dict) and document.get("key") == key else None
 
     def put(self, key: str, result: bytes, *, failed: bool) -> None:
         """Keep a run's result.
@@ -167,10 +167,10 @@ def _refuse_link(folder: Path) -> None:
 
 
 def _reason_against(folder: Path) -> str:
-    found = folder.lstat()
-    if found.st_uid not in trusted_owners():
-        return f"belongs to {user_name(found.st_uid)}, who could change what runs read"
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    status = folder.lstat()
+    if status.st_uid not in trusted_owners():
+        return f"belongs to {user_name(status.st_uid)}, who could change what runs read"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"others may write to it; take that right away with chmod go-w {folder}"
     return ""
 
@@ -253,7 +253,7 @@ def _until_broken(tasks: Sequence[T], call: Call[T], left: deque[int], jobs: int
 class Runs(Generic[T]):
     """Tasks, and their results."""
 
-    def __init__(self, tasks: Sequence[T], kept: Kept | None) -> None:
+    def __init__(self, tasks: Sequence[T], kept: ResultCache | None) -> None:
         """Look what is kept.
 
         Args:
@@ -347,8 +347,8 @@ def run_line(line: Line, files: Path) -> tuple[bytes, bool]:
         settings = _settings(line.policy, files)
         file = str(files / "scenario.yaml")
         settings = with_engines(scenario.model, settings, file, scenario.text, trust_code=True)
-        wanted = batch.RunSpec(scenario, "policy", settings, line.seed, line.check, line.allow_impossible, tasks=False)
-        document = _of_outcome(batch.run_line(wanted))
+        spec = batch.RunSpec(scenario, "policy", settings, line.seed, line.check, line.allow_impossible, tasks=False)
+        document = _of_outcome(batch.run_line(spec))
     except UserError as error:
         document = {"failure": str(error).replace(f"{files}/", "")}
     except Exception as error:
@@ -386,10 +386,10 @@ def _of_outcome(outcome: batch.Outcome) -> dict[str, Any]:
 def figures_of(run: Run) -> dict[str, float | None]:
     """Return the figures of a run by name; None: there is none."""
     slow = run.slowdown[np.isfinite(run.slowdown)]
-    found = {name: float(getattr(run.summary, name)) for name in FIGURES if name != "ended"}
-    found |= {
+    figures = {name: float(getattr(run.summary, name)) for name in FIGURES if name != "ended"}
+    figures |= {
         "slowdown_mean": float(slow.mean()) if len(slow) else float("nan"),
         "slowdown_p99": float(np.quantile(slow, 0.99)) if len(slow) else float("nan"),
     }
-    found |= {f"used {name}": float(value) for name, value in run.summary.utilisation.items()}
-    return {name: value if np.isfinite(value) else None for name, value in found.items()}
+    figures |= {f"used {name}": float(value) for name, value in run.summary.utilisation.items()}
+    return {name: value if np.isfinite(value) else None for name, value in figures.items()}

@@ -168,12 +168,12 @@ class Spark:
 
 def archive_of_package(package: Path) -> bytes:
     """Return the package that is in a folder, zipped, without what runs need nothing of."""
-    found = (
+    files = (
         file
         for file in package.rglob("*")
         if file.is_file() and not set(file.relative_to(package).parts) & set(LEFT_OUT) and file.suffix != ".jar"
     )
-    return _zipped(package.parent, found)
+    return _zipped(package.parent, files)
 
 
 def _archive_of_files(files: Path, taken: Iterable[str]) -> bytes:
@@ -201,5 +201,5 @@ def cause(error: BaseException) -> str:
     """Return in a line what a worker raised, or the first line of what Spark says."""
     lines = [line.strip() for line in str(error).splitlines()]
     raised = [line for line in lines if ": " in line and line.partition(":")[0].replace(".", "").isidentifier()]
-    said = [line for line in raised if not line.startswith(("Caused", "Driver", "org.apache", "java."))]
-    return (said or lines or [type(error).__name__])[0]
+    own_lines = [line for line in raised if not line.startswith(("Caused", "Driver", "org.apache", "java."))]
+    return (own_lines or lines or [type(error).__name__])[0]

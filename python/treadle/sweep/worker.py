@@ -40,33 +40,35 @@ def package_digest(package: Path) -> str:
 
 def libraries() -> str:
     """Return the versions of the libraries that results may depend on."""
-    found = []
+    names = []
     for name in LIBRARIES:
         try:
-            found.append(f"{name} {version(name)}")
+            names.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            found.append(f"no {name}")
-    return ", ".join(found)
+            names.append(f"no {name}")
+    return ", ".join(names)
 
 
-def use_code(digest: str, wanted: str, archive: Path) -> None:
+def use_code(digest: str, libraries_wanted: str, archive: Path) -> None:
     """See that ``import treadle`` gives the driver's code: what is installed, or else what is in the archive.
 
     Args:
         digest: of the driver's code
-        wanted: the driver's libraries
+        libraries_wanted: the driver's libraries
         archive: the driver's package, zipped
 
     Raises:
         OtherEnvironmentError: the worker has other libraries, or has already imported other code.
     """
     where = f"Python {sys.executable} on {socket.gethostname()}"
-    if libraries() != wanted:
-        raise OtherEnvironmentError(f"{where} has {libraries()}, the driver {wanted}; give both the same environment")
+    if libraries() != libraries_wanted:
+        raise OtherEnvironmentError(
+            f"{where} has {libraries()}, the driver {libraries_wanted}; give both the same environment"
+        )
     if getattr(sys.modules.get("treadle"), CHECKED, None) == digest:
         return
-    found = importlib.util.find_spec("treadle")
-    if found is None or not found.origin or package_digest(Path(found.origin).parent) != digest:
+    spec = importlib.util.find_spec("treadle")
+    if spec is None or not spec.origin or package_digest(Path(spec.origin).parent) != digest:
         if "treadle" in sys.modules:
             raise OtherEnvironmentError(f"{where} has imported another version of Treadle; restart its executors")
         sys.path.insert(0, str(unpacked(archive)))

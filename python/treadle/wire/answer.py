@@ -186,12 +186,12 @@ def _held(frame: bytes, at: int) -> tuple[Held, int]:
     at += _HELD_SIZES.size
     if min(sizes) < 0 or max(sizes) > HELD_BYTES_MAX or at + sum(sizes) > len(frame):
         raise WireError("held", f"columns of {sizes[0]} and {sizes[1]} bytes")
-    found = []
+    indices = []
     for size in sizes:
         bits = np.unpackbits(np.frombuffer(frame, np.uint8, size, at), bitorder="little")
-        found.append(np.flatnonzero(bits).astype(np.int32))
+        indices.append(np.flatnonzero(bits).astype(np.int32))
         at += size
-    return Held(*found), at
+    return Held(*indices), at
 
 
 def decode_answer(frame: bytes, rows_max: int) -> Answer:

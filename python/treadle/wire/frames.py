@@ -168,7 +168,7 @@ class FrameEncoder:
         self._indices: dict[str, int] = {}
         self._texts: list[str] = []
 
-    def encode(self, header: FrameHeader, found: Iterable[events.Event]) -> bytes:
+    def encode(self, header: FrameHeader, events_given: Iterable[events.Event]) -> bytes:
         """Return a frame with these events, at most one of a type; `Snapshot` is written as the header's flag.
 
         Raises:
@@ -178,7 +178,7 @@ class FrameEncoder:
         if header.snapshot:
             self._indices, self._texts = {}, []
         by_kind: dict[int, events.Event] = {}
-        for event in map(self._on_the_wire, found):
+        for event in map(self._on_the_wire, events_given):
             if isinstance(event, events.Snapshot):
                 if not header.snapshot or event.epoch != header.epoch:
                     raise ValueError("the header says nothing of the Snapshot among the events")
@@ -225,12 +225,12 @@ class FrameEncoder:
         """Return the columns of an event by their names on the wire."""
         if isinstance(event, events.Settings):
             return {"key": self._named(event.values), "value": self._named(event.values.values())}
-        found = {}
+        values = {}
         for column in _SECTION_OF[type(event)].columns:
             value = getattr(event, column.field)
             texts = column.type == "name" and isinstance(event, events.ResourceTypes)
-            found[column.name] = self._named(value) if texts else value
-        return found
+            values[column.name] = self._named(value) if texts else value
+        return values
 
     def _named(self, texts: Iterable[str]) -> list[int]:
         try:
@@ -292,11 +292,11 @@ class FrameDecoder:
 
     def _decode(self, frame: bytes) -> Frame:
         header, sections = read_frame_header(frame)
-        found: list[events.Event] = []
+        decoded: list[events.Event] = []
         if header.snapshot:
             self._texts = []
             self._resources = header.resources
-            found.append(events.Snapshot(header.epoch))
+            decoded.append(events.Snapshot(header.epoch))
         elif self._resources == 0:
             raise WireError("flags", "a delta, and no snapshot came before it")
         elif header.resources != self._resources:
@@ -305,10 +305,10 @@ class FrameDecoder:
         for position in range(sections):
             kind, rows, offset, length = _section_header(frame, offset, position, last_kind)
             if kind == _STRINGS:
-                found.append(self._strings(frame, rows, offset, length))
+                decoded.append(self._strings(frame, rows, offset, length))
             elif rows:
                 event = self._section(frame, kind, rows, offset, length)
-                found.append(fates_of(event) if isinstance(event, events.FateRuns) else event)
+                decoded.append(fates_of(event) if isinstance(event, events.FateRuns) else event)
             elif length:
                 raise WireError(f"section {position}.length", f"{length} bytes of no rows")
             offset += length
@@ -317,7 +317,7 @@ class FrameDecoder:
             raise WireError("length", f"{len(frame) - offset} bytes after the last section")
         if header.snapshot and not self._texts:
             raise WireError("STRINGS", "absent from a snapshot")
-        return Frame(header, found)
+        return Frame(header, decoded)
 
     def _strings(self, frame: bytes, rows: int, offset: int, length: int) -> events.Names:
         if rows * 8 > length:
@@ -339,9 +339,9 @@ class FrameDecoder:
             at = end
         if not self._texts and texts and texts[0]:
             raise WireError("STRINGS", "the first text of a snapshot is not the empty one")
-        found = events.Names(tuple(texts), index)
-        found.into(self._texts)
-        return found
+        names = events.Names(tuple(texts), index)
+        names.into(self._texts)
+        return names
 
     def _text_indices(self, given: npt.NDArray[np.int32]) -> tuple[int, ...] | None:
         """Return the indices of texts; None if all are the next ones."""
@@ -372,8 +372,8 @@ class FrameDecoder:
         build = self._build.get(kind)
         if build is not None:
             return build(frame, plan, rows, offset)
-        found: events.Event = plan.event(**views(frame, plan, offset, rows))
-        return found
+        event: events.Event = plan.event(**views(frame, plan, offset, rows))
+        return event
 
     def _named(self, column: npt.NDArray[np.generic]) -> tuple[str, ...]:
         return tuple(self._texts[index] for index in column.tolist())

@@ -181,16 +181,16 @@ def plans(resources: int) -> dict[int, SectionPlan]:
 
 def views(frame: bytes, plan: SectionPlan, offset: int, rows: int) -> dict[str, Any]:
     """Return the columns of a section, which begin at ``offset``, by the fields of its event: views of the frame."""
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     shape = (rows,)
     for _, field, start, dtype, resources in plan.columns:
         at = offset + start * rows
         if resources == 0:
-            found[field] = np.ndarray(shape, dtype, frame, at)
+            columns[field] = np.ndarray(shape, dtype, frame, at)
         else:
             # A resource type's amounts lie together: the transpose of (rows, R), without a copy.
-            found[field] = np.ndarray((rows, resources), dtype, frame, at, (8, 8 * rows))
-    return found
+            columns[field] = np.ndarray((rows, resources), dtype, frame, at, (8, 8 * rows))
+    return columns
 
 
 def out_of_bounds(frame: bytes, check: CheckPlan, offset: int, rows: int, names: int) -> tuple[str, int] | None:

@@ -106,17 +106,17 @@ def read_google(path: Path, progress: Progress | None = None, machine: Mapping[s
         WorkloadError: there is no tasks table, or a row is wrong.
     """
     jobs = []
-    wanted = 0
+    tasks_wanted = 0
     for row in google_jobs(path, progress):
-        wanted += row.tasks
-        asked = {"memory-mb": row.memory, "vcores": row.cpu}
-        demand = {name: float(max(1, ceil(share * machine[name]))) for name, share in asked.items()}
+        tasks_wanted += row.tasks
+        task_demand = {"memory-mb": row.memory, "vcores": row.cpu}
+        demand = {name: float(max(1, ceil(share * machine[name]))) for name, share in task_demand.items()}
         jobs.append(replace(google_job(row, demand, row.submit_ms), priority=row.priority))
     workload = arranged(jobs)
-    missing = wanted - workload.tasks
+    missing = tasks_wanted - workload.tasks
     if not missing:
         return workload
-    note = f"{missing} of {wanted} tasks did not finish within the trace's window and are left out"
+    note = f"{missing} of {tasks_wanted} tasks did not finish within the trace's window and are left out"
     return arranged(jobs, (note,))
 
 
@@ -173,10 +173,10 @@ class _JobsTable:
             self._latest = place.count("job", fields[0], least=self._latest + 1)
             end_ms = place.time_ms("end_s", fields[3]) if fields[3] else None
             self._read[self._latest] = fields[7], end_ms
-        found = self._read.get(number)
-        if found is None:
+        row = self._read.get(number)
+        if row is None:
             raise wrong(self._path, "", f"there is no job {number}, which the tasks table has; fetch both again")
-        return found
+        return row
 
 
 BATCH_TASKS_FILE: Final = "batch_task.csv"

@@ -308,17 +308,17 @@ def function_of_file(file: Path, name: str, field: str) -> Function:
         except Exception as error:
             del sys.modules[known]
             raise WorkloadError(f"{field}: {file} cannot be run: {_said(error, file)}") from error
-    found = getattr(module, name, None)
-    if found is None:
+    function = getattr(module, name, None)
+    if function is None:
         functions = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
         raise WorkloadError(f"{field}: {file} has no function {name!r}{nearest(name, functions)}; write it there")
-    return _callable(found, f"{field}: {file}:{name}")
+    return _callable(function, f"{field}: {file}:{name}")
 
 
-def _callable(found: Any, what: str) -> Function:
-    if not callable(found):
+def _callable(function: Any, what: str) -> Function:
+    if not callable(function):
         raise WorkloadError(f"{what} is not a function; name one that returns jobs")
-    return cast(Function, found)
+    return cast(Function, function)
 
 
 def made(function: Function, field: str, *given: Any, **parameters: Any) -> Workload:
@@ -329,24 +329,24 @@ def made(function: Function, field: str, *given: Any, **parameters: Any) -> Work
     """
     file = Path(getattr(getattr(function, "__code__", None), "co_filename", "") or "unknown")
     try:
-        found = function(*given, **parameters)
-        if isinstance(found, Iterable) and not isinstance(found, Workload | str | bytes | Mapping):
-            found = tuple(found)  # here a generator function runs
+        produced = function(*given, **parameters)
+        if isinstance(produced, Iterable) and not isinstance(produced, Workload | str | bytes | Mapping):
+            produced = tuple(produced)  # here a generator function runs
     except WorkloadError:
         raise
     except Exception as error:
         raise WorkloadError(f"{field}: {_said(error, file)}") from error
-    if isinstance(found, tuple):
-        strange = next((each for each in found if not isinstance(each, Job)), None)
+    if isinstance(produced, tuple):
+        strange = next((each for each in produced if not isinstance(each, Job)), None)
         if strange is None:
-            return arranged(found)
-        found = strange
-    if not isinstance(found, Workload):
+            return arranged(produced)
+        produced = strange
+    if not isinstance(produced, Workload):
         raise WorkloadError(
-            f"{field}: returned {type(found).__name__}; return a treadle.simulate.Workload, or Jobs "
+            f"{field}: returned {type(produced).__name__}; return a treadle.simulate.Workload, or Jobs "
             "(docs/workloads.md, Readers and generators of your own)"
         )
-    return found
+    return produced
 
 
 def _said(error: Exception, file: Path | None = None) -> str:
@@ -373,8 +373,8 @@ class Content:
     def lines(self) -> list[str]:
         """The first lines that are not empty, without the last, which may be cut off unless it is the only one."""
         lines = [line.strip() for line in self.start.splitlines()]
-        found = [line for line in lines if line]
-        return found[:-1] if len(self.start) >= SAMPLE_CHARACTERS and len(found) > 1 else found
+        filled = [line for line in lines if line]
+        return filled[:-1] if len(self.start) >= SAMPLE_CHARACTERS and len(filled) > 1 else filled
 
     @property
     def is_folder(self) -> bool:
@@ -512,10 +512,10 @@ def read_workload(
     known = FORMATS[format or recognised(path)]
     if known.seeded and seed is not None:
         options["seed"] = seed
-    found = known.read(path, progress=progress, **options)
-    if not found.jobs:
+    workload = known.read(path, progress=progress, **options)
+    if not workload.jobs:
         raise wrong(path, "", f"there is no job in it, read as {known.name}; look whether it is the right file")
-    return found
+    return workload
 
 
 def _own_reader(name: str) -> Function:

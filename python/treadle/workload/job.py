@@ -53,7 +53,7 @@ def dealt(jobs: Iterable[Job], seed: int, begun: Mapping[tuple[str, int], int] |
         seed: of the chance
         begun: by job and stage: how many of its first tasks keep their times
     """
-    found = []
+    jobs_dealt = []
     for at, job in enumerate(jobs):
         chance, stages = np.random.default_rng([seed, at]), []
         for stage in job.dag.stages:
@@ -61,8 +61,8 @@ def dealt(jobs: Iterable[Job], seed: int, begun: Mapping[tuple[str, int], int] |
             stages.append(
                 replace(stage, durations_ms=np.concatenate([times[:first], chance.permutation(times[first:])]))
             )
-        found.append(replace(job, dag=Dag(job.dag.name, tuple(stages))))
-    return found
+        jobs_dealt.append(replace(job, dag=Dag(job.dag.name, tuple(stages))))
+    return jobs_dealt
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,6 +293,6 @@ def weighted(
 ) -> Weighted:
     """Return values, in any order, with how often each occurs."""
     array = np.asarray(values if isinstance(values, np.ndarray) else list(values), np.float64)
-    found, places = np.unique(array, return_inverse=True)
-    how_often = np.bincount(places, counts, len(found)) if len(array) else np.zeros(0)
-    return Weighted(found, np.rint(how_often).astype(np.int64))
+    distinct, places = np.unique(array, return_inverse=True)
+    how_often = np.bincount(places, counts, len(distinct)) if len(array) else np.zeros(0)
+    return Weighted(distinct, np.rint(how_often).astype(np.int64))

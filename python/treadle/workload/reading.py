@@ -178,10 +178,10 @@ class Place:
             raise self.wrong(field, "durations must be finite seconds and not negative")
         return np.maximum(1, np.rint(values)).astype(np.int64)
 
-    def columns(self, found: Sequence[str], wanted: int) -> None:
+    def columns(self, columns: Sequence[str], count: int) -> None:
         """Check that a line has as many columns as it should."""
-        if len(found) != wanted:
-            raise self.wrong("", f"{len(found)} columns where {wanted} are wanted")
+        if len(columns) != count:
+            raise self.wrong("", f"{len(columns)} columns where {count} are wanted")
 
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -88,17 +88,20 @@ class RumenJob(BaseModel):
 
     def tags(self) -> tuple[str, ...]:
         """Return the tags that its configuration gave its application."""
-        said = (self.properties or {}).get("mapreduce.job.tags") or ""
-        return tuple(tag.strip() for tag in said.split(",") if tag.strip())
+        text = (self.properties or {}).get("mapreduce.job.tags") or ""
+        return tuple(tag.strip() for tag in text.split(",") if tag.strip())
 
     def demand(self, kind: str) -> dict[str, float]:
         """Return what a map or a reduce asked for, where the trace says it; else SLS's default container."""
-        said = self.properties or {}
+        properties = self.properties or {}
         memory = self.map_mb if kind == "map" else self.reduce_mb
-        asked = {"memory-mb": str(memory) if memory else said.get(_MEMORY[kind]), "vcores": said.get(_VCORES[kind])}
+        amounts = {
+            "memory-mb": str(memory) if memory else properties.get(_MEMORY[kind]),
+            "vcores": properties.get(_VCORES[kind]),
+        }
         return {
             name: float(text) if text is not None and text.isdigit() and int(text) > 0 else CONTAINER[name]
-            for name, text in asked.items()
+            for name, text in amounts.items()
         }
 
 
@@ -110,7 +113,7 @@ def read_rumen(path: Path, progress: Progress | None = None) -> Workload:
     Raises:
         WorkloadError: the file is no JSON, a job is wrong (with its line and field), or no job is left.
     """
-    found: list[tuple[RumenJob, Job]] = []
+    jobs_read: list[tuple[RumenJob, Job]] = []
     lost_tasks = lost_jobs = 0
     for line, value in read_values(path, progress):
         where = f"line {line}"
@@ -120,11 +123,11 @@ def read_rumen(path: Path, progress: Progress | None = None) -> Workload:
         if job is None:
             lost_jobs += 1
         else:
-            found.append((record, job))
-    if not found:
+            jobs_read.append((record, job))
+    if not jobs_read:
         raise wrong(path, "", "there is no job in it with a task that has run")
-    first_ms = min(record.submit_ms for record, _ in found)
-    jobs = [replace(job, arrival_ms=record.submit_ms - first_ms) for record, job in found]
+    first_ms = min(record.submit_ms for record, _ in jobs_read)
+    jobs = [replace(job, arrival_ms=record.submit_ms - first_ms) for record, job in jobs_read]
     notes = []
     if lost_tasks:
         notes.append(f"{counted(lost_tasks, 'task')} never ran as far as the trace says: left out")

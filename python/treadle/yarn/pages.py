@@ -257,8 +257,8 @@ def read_treadle(rm: str, attribute: str, ca: Path | None = None) -> dict[str, A
     Raises:
         UserError: there is no ResourceManager, or its jar is of another version.
     """
-    found = beans_in(rm, read_page(rm, "/jmx", {"get": f"{DOMAIN}Treadle::{attribute}"}, ca))
-    return held_in(rm, found[0], attribute) if found else None
+    beans = beans_in(rm, read_page(rm, "/jmx", {"get": f"{DOMAIN}Treadle::{attribute}"}, ca))
+    return held_in(rm, beans[0], attribute) if beans else None
 
 
 def read_bean(rm: str, ca: Path | None = None, attribute: str = "Status") -> dict[str, Any]:
@@ -269,10 +269,10 @@ def read_bean(rm: str, ca: Path | None = None, attribute: str = "Status") -> dic
     Raises:
         UserError: there is no ResourceManager, or it is on standby, or it runs without Treadle.
     """
-    found = read_treadle(rm, attribute, ca)
-    if found is None:
+    bean = read_treadle(rm, attribute, ca)
+    if bean is None:
         raise UserError(_why_missing(rm, ca))
-    return found
+    return bean
 
 
 def _why_missing(rm: str, ca: Path | None) -> str:
@@ -280,8 +280,8 @@ def _why_missing(rm: str, ca: Path | None) -> str:
     url = address_of(rm)
     state = state_of(rm, ca)
     if moving := passing(state):
-        said = f"the ResourceManager at {url} is {moving}: nothing is scheduled"
-        return f"{said}; ask again, or look at its log if it stays so"
+        state_text = f"the ResourceManager at {url} is {moving}: nothing is scheduled"
+        return f"{state_text}; ask again, or look at its log if it stays so"
     if state != "STANDBY":
         return (
             f"the ResourceManager at {url} has no bean Treadle: it runs without Treadle; look at "
@@ -333,8 +333,8 @@ def state_of(rm: str, ca: Path | None = None) -> str:
     Raises:
         UserError: there is no ResourceManager.
     """
-    found = _read_beans(rm, "RMInfo", ca)
-    return str(found[0].get("State", "")).upper() if found else ""  # Hadoop writes it in small letters
+    beans = _read_beans(rm, "RMInfo", ca)
+    return str(beans[0].get("State", "")).upper() if beans else ""  # Hadoop writes it in small letters
 
 
 def passing(state: str) -> str:
@@ -387,10 +387,10 @@ def addresses(get: Get) -> dict[str, str]:
 def active_of(rm: str, ca: Path | None = None) -> str:
     """Return the address of the active one of the cluster of a ResourceManager; empty if none is found."""
     try:
-        found = addresses(lambda key: property_of(rm, key, ca))
+        addresses_found = addresses(lambda key: property_of(rm, key, ca))
     except UserError:
         return ""
-    for url in found.values():
+    for url in addresses_found.values():
         try:
             if url != address_of(rm) and state_of(url, ca) == "ACTIVE":
                 return url

@@ -60,20 +60,20 @@ def engines_in(bean: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise UserError("the bean Treadle holds no figures of engines; use jar and wheel of one release") from error
 
 
-def _figures(name: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    counts = {each: int(said.get(each, 0)) for each in (*_PLACED, *_TRIED, *_REFUSED, *_TIMES)}
+def _figures(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    counts = {each: int(values.get(each, 0)) for each in (*_PLACED, *_TRIED, *_REFUSED, *_TIMES)}
     transactions, conflicts = counts["transactions"], counts["conflicts"]
     return {
         "engine": name,
-        "entry": str(said.get("entry", "")),
-        "lives": said.get("alive") is True,
+        "entry": str(values.get("entry", "")),
+        "lives": values.get("alive") is True,
         "has_answered": counts["starts"] > 0,
-        "served_by": str(said.get("served_by", "")),
-        "policy": str(said.get("policy", "")),
-        "busy": float(said.get("busy", 0.0)),
+        "served_by": str(values.get("served_by", "")),
+        "policy": str(values.get("policy", "")),
+        "busy": float(values.get("busy", 0.0)),
         **counts,
         "conflict_fraction": round(conflicts / transactions, 4) if transactions else None,
-        "last_error": str(said.get("error", "")),
+        "last_error": str(values.get("error", "")),
     }
 
 
@@ -83,7 +83,7 @@ def application_in(owners: Collection[str], given: str) -> str:
     Raises:
         UserError: several have ids that end so.
     """
-    found = [id_ for id_ in owners if is_named(id_, given)]
-    if len(found) > 1:
-        raise UserError(several(given, found))
-    return found[0] if found else ""
+    matches = [id_ for id_ in owners if is_named(id_, given)]
+    if len(matches) > 1:
+        raise UserError(several(given, matches))
+    return matches[0] if matches else ""

@@ -45,8 +45,8 @@ class Rounds(Generic[F]):
 
     def as_json(self) -> dict[str, Any]:
         """Return the median and all rounds, with NaN as null."""
-        found = [each for each in self.rounds if each is not None]
-        names = [each.name for each in fields(found[0])] if found else []  # type: ignore[arg-type]
+        done = [each for each in self.rounds if each is not None]
+        names = [each.name for each in fields(done[0])] if done else []  # type: ignore[arg-type]
         return {
             "kind": self.mode.kind.value,
             "median": {name: plain(self.median(name)) for name in names} or None,

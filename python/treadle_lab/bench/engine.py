@@ -20,7 +20,7 @@ from treadle.config.settings import Settings, Source
 from treadle.engine import Engine
 from treadle.events import Event
 from treadle.policy.catalogue import register_parts
-from treadle.policy.user_parts import PolicyFailedError, insist
+from treadle.policy.user_parts import PolicyFailedError, raise_if_failed
 from treadle.process_limits import peak_memory_mb
 from treadle.simulate.comparison import Interval
 from treadle_lab.bench.engine_load import Load, SteadyState
@@ -137,12 +137,12 @@ def load_policies(files: Iterable[Path]) -> dict[str, Settings]:
         ConfigError: a file is wrong.
     """
     register_parts()
-    found = {file.stem: read_settings(file) for file in files}
-    if several := [name for name, settings in found.items() if settings.engines]:
+    policies = {file.stem: read_settings(file) for file in files}
+    if several := [name for name, settings in policies.items() if settings.engines]:
         raise BenchError(f"{', '.join(several)}: this benchmark has one engine; take the section engines out")
-    if not found:
+    if not policies:
         raise BenchError("there are no policies; name files with --policy")
-    return found
+    return policies
 
 
 def measure(name: str, settings: Settings, load: Load, seconds: float) -> Figures:
@@ -162,7 +162,7 @@ def measure(name: str, settings: Settings, load: Load, seconds: float) -> Figure
         times.applied()
         made = engine.decide(state.now_ms, load.batch, sequence=state.sequence)
         times.decided()
-        insist(engine.failure, f"in tick {ticks + 1}")
+        raise_if_failed(engine.failure, f"in tick {ticks + 1}")
         state.commit(made)
         ticks += 1
         placed += len(made)
@@ -309,9 +309,9 @@ LARGEST: Final = (20_000, 100_000, 1_000)
 SPLIT: Final = (events.Containers, events.Requests, events.Applications, events.ApplicationUsage, events.Nodes)
 
 
-def pieces(found: Sequence[Event]) -> Iterator[Event]:
+def pieces(events: Sequence[Event]) -> Iterator[Event]:
     """Return the same events with no more than `PIECE` rows each."""
-    for event in found:
+    for event in events:
         if not isinstance(event, SPLIT):
             yield event
             continue

@@ -211,7 +211,7 @@ class SteadyState:
         apps = np.unique(rows // KEYS)
         leaves = np.unique(self._leaf[apps])
         above = np.arange(1 + self._groups)
-        found: list[Event] = [
+        events: list[Event] = [
             self._limits(np.concatenate([above, leaves])),
             self._users(leaves),
             self._node_rows(nodes),
@@ -222,9 +222,9 @@ class SteadyState:
             self._container_events(ContainerEvent.COMPLETED, gone),
         ]
         if len(made):
-            found.append(self._fates(len(made)))
+            events.append(self._fates(len(made)))
         self.sequence += 1
-        return found
+        return events
 
     def commit(self, made: Proposals) -> None:
         """Commit everything."""

@@ -302,15 +302,15 @@ def engines_of(run: Run) -> dict[str, dict[str, Any]]:
     alone = run.measurements.get("shim") or {}
     conflicts = sum(int(alone.get(f"Rejected{reason}", 0)) for reason in CONFLICTS)
     one = {"": {"committed": alone.get("Committed", 0), "rejected": conflicts}}
-    found = {}
+    engines = {}
     for name, figures in (run.measurements.get("engines") or one).items():
         committed, conflicted = int(figures["committed"]), int(figures["rejected"])
-        found[name] = {
+        engines[name] = {
             "committed": committed,
             "conflicts": conflicted,
             "conflict_fraction": round(conflicted / committed, 4) if committed else None,
         }
-    return found
+    return engines
 
 
 ALONE: Final = "alone"
@@ -478,13 +478,13 @@ def rows_to_run() -> list[Row]:
 
 def run_copies(plan: CopiesPlan, setting: Setting, folder: Path, progress: Progress) -> list[Row]:
     """Run 1, 2 and 4 copies: with decisions as fast as they are, then with thought about each job."""
-    rosters, queues, found = Rosters(folder / "rosters"), [f"root.{queue}" for queue in QUEUES], []
+    rosters, queues, rows = Rosters(folder / "rosters"), [f"root.{queue}" for queue in QUEUES], []
     for row in rows_to_run():
         tasks, workload = (None, plan.span) if row.load == SPAN else (plan.tasks, plan.thought)
         entry = {"conflicts": row.conflicts, "transactions": row.transactions}
         mode = rosters.copies(row.name, row.copies, tasks, queues, entry)
-        found.append(_run(row, mode, replace(setting, workload=workload), folder / row.name, plan, progress))
-    return found
+        rows.append(_run(row, mode, replace(setting, workload=workload), folder / row.name, plan, progress))
+    return rows
 
 
 def _run(row: Row, mode: Mode, setting: Setting, folder: Path, plan: CopiesPlan, progress: Progress) -> Row:

@@ -131,7 +131,7 @@ D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class OutputPaths:
     """Where an experiment on the testbed leaves what it has."""
 
     logs: Path | None
@@ -152,10 +152,10 @@ def levels_of(option: str, text: str, read: Callable[[str, str], T]) -> tuple[T,
     Raises:
         UserError: there is none, or ``read`` refuses one.
     """
-    found = tuple(dict.fromkeys(read(option, part.strip()) for part in text.split(",") if part.strip()))
-    if not found:
+    levels = tuple(dict.fromkeys(read(option, part.strip()) for part in text.split(",") if part.strip()))
+    if not levels:
         raise UserError(f"{option}: {text!r} has no value; give some with commas between them")
-    return found
+    return levels
 
 
 def number_of(option: str, text: str, least: float, most: float) -> float:
@@ -284,7 +284,7 @@ def playing(console: Console, paper: str, folder: Path | None, cache: Path | Non
 def play_draws(
     paper: str,
     seeds: Iterable[int],
-    places: Places,
+    places: OutputPaths,
     play: Callable[[int, int, Player], D],
     results: Callable[[list[D]], Results],
     console: Console,

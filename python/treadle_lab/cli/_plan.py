@@ -75,15 +75,15 @@ def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -
         for number, instance in enumerate(instances, 1):
             for algorithm in algorithms:
                 started = time.perf_counter()
-                found = _plan(instance, algorithm, run)
+                result = _plan(instance, algorithm, run)
                 seconds = time.perf_counter() - started
-                values = (instance.dag.name, algorithm, found.makespan, found.executed_makespan, found.bounds.best)
+                values = (instance.dag.name, algorithm, result.makespan, result.executed_makespan, result.bounds.best)
                 progress.advance(bar)
                 line = "{:{width}} {:14} {:12} {:12} {:12}".format(_shown(instance), *values[1:], width=width)
                 progress.console.file.flush()
                 typer.echo(f"{line} {seconds:8.3f}")
                 if run.draw is not None:
-                    _draw(found, run.draw, number)
+                    _draw(result, run.draw, number)
                 yield dict(zip(FIELDS, (*values, round(seconds, 6)), strict=True))
 
 
@@ -103,9 +103,9 @@ def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
     return plan_graphene(*where, run.budget(), objective=objective, options=options)
 
 
-def _draw(found: Plan, folder: Path, number: int) -> None:
-    name = re.sub(r"[^\w.-]", "_", found.dag.name)[:80]
-    target = folder / f"{number}-{name}-{found.algorithm}.png"
-    title = f"{printable(found.dag.name, '?')}: longest path bold, troublesome stages of {found.algorithm} red"
+def _draw(plan: Plan, folder: Path, number: int) -> None:
+    name = re.sub(r"[^\w.-]", "_", plan.dag.name)[:80]
+    target = folder / f"{number}-{name}-{plan.algorithm}.png"
+    title = f"{printable(plan.dag.name, '?')}: longest path bold, troublesome stages of {plan.algorithm} red"
     with writing("--draw", target, "folder"):
-        planning.draw_dag(found.dag, found.troublesome, title, target)
+        planning.draw_dag(plan.dag, plan.troublesome, title, target)

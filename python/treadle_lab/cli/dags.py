@@ -45,12 +45,12 @@ def generate_dags(
     _write((generate(at, shape) for at in range(first, last + 1)), output)
 
 
-def _write(found: Iterable[Instance], output: Path | None) -> None:
+def _write(instances: Iterable[Instance], output: Path | None) -> None:
     if output is None:
-        write_instances(found, sys.stdout)
+        write_instances(instances, sys.stdout)
         return
     with writing("--output", output, "file"), output.open("w", encoding="utf-8") as stream:
-        write_instances(found, stream)
+        write_instances(instances, stream)
 
 
 def _range(option: str, text: str, low: int = 1) -> tuple[int, int]:

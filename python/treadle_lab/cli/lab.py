@@ -42,8 +42,8 @@ def gains(
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
     """Compare policies with YARN's fair ordering on the workloads that clusters run."""
-    from treadle_lab.gains.page import Places, Source, compare  # only here: it imports numba
+    from treadle_lab.gains.page import OutputPaths, Source, compare  # only here: it imports numba
     from treadle_lab.gains.verdicts import verdict_tables
 
-    places = Places(json_file, page, plot)
+    places = OutputPaths(json_file, page, plot)
     compare(Source(quick, tuple(only or ()), draws, cache, jobs, no_run, kept, policy), places, verdict_tables)

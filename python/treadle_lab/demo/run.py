@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.errors import counted
-from treadle.live.door import ask_door
 from treadle.live.policy_memory import state_folder
+from treadle.live.question_socket import ask_server
 from treadle.shipped import ready_made
 from treadle_lab.demo.jobs import PROD, REST, DemoJob, during_kill, of_two_engines, together
 from treadle_lab.minicluster import ClusterSettings, MiniCluster
@@ -92,7 +92,7 @@ class RunningJob:
         """Whether the job has ended, in success or failure."""
         return self.state in ("SUCCEEDED", "FAILED", "KILLED", NOT_SUBMITTED)
 
-    def saw(self, application: dict[str, Any]) -> None:
+    def update(self, application: dict[str, Any]) -> None:
         """Take over what the RM says."""
         self.application_id = application["id"]
         self.seconds = application["elapsedTime"] / 1000
@@ -121,7 +121,7 @@ def update(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
     for running in jobs:
         application = by_tag.get(running.job.name)
         if application is not None:
-            running.saw(application)
+            running.update(application)
             running.containers = len(allocated.get(running.application_id, ()))
             running.placed = placements.get(running.application_id, {})
         elif running.client.poll() is not None:
@@ -142,7 +142,7 @@ def roster_of(cluster: MiniCluster) -> dict[str, Any]:
     config = cluster.settings.policy
     folder = None if config is None else state_folder(config.resolve())
     try:
-        found = {} if folder is None else json.loads(ask_door(folder, {"engines": True}, ASK_S))
+        found = {} if folder is None else json.loads(ask_server(folder, {"engines": True}, ASK_S))
     except (OSError, ValueError):
         return {}
     return found if "error" not in found else {}

@@ -197,10 +197,10 @@ def read_rows(file: Path) -> list[Row]:
         UserError: it is not there, or a line is wrong.
     """
     try:
-        found = list(yaml.safe_load(file.read_text("utf-8")))
+        rows = list(yaml.safe_load(file.read_text("utf-8")))
     except (OSError, yaml.YAMLError, TypeError) as error:
         raise UserError(f"{file}: no summary can be read: {error}") from None
-    return [_row(file, number, row) for number, row in enumerate(found, 1)]
+    return [_row(file, number, row) for number, row in enumerate(rows, 1)]
 
 
 def _row(file: Path, number: int, row: Any) -> Row:
@@ -250,8 +250,8 @@ def rendered(page: Path) -> str:
     if len(_OPEN.findall(text)) != len(_BLOCK.findall(text)):
         raise UserError(f"{page}: write <!-- results: TABLE of NAME --> in a line, and {END} behind the table")
 
-    def instead(found: re.Match[str]) -> str:
-        table, name = found[1], found[2]
+    def instead(match: re.Match[str]) -> str:
+        table, name = match[1], match[2]
         kept = read_kept(page.parent, name)
         tables = kept.figures.get("tables", {})
         if table not in tables:

@@ -26,7 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic.fields import FieldInfo
 
 from treadle.cli import main
-from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Kind, Parameters
+from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS, Kind, Parameters
 from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS, Entry, Retry, Select
 from treadle.dashboard.collector import View, exposition
 from treadle.dashboard.history import Condition
@@ -62,16 +62,16 @@ def meanings(kind: type[Enum]) -> dict[str, str]:
     """
     (defined,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(defined, ast.ClassDef)
-    found = {}
+    texts = {}
     for line, after in zip(defined.body, [*defined.body[1:], None], strict=True):
         if isinstance(line, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             (target,) = line.targets
             assert isinstance(target, ast.Name)
-            found[target.id] = cell(str(after.value.value))
-    missing = [member.name for member in kind if member.name not in found]
+            texts[target.id] = cell(str(after.value.value))
+    missing = [member.name for member in kind if member.name not in texts]
     if missing:
         raise ValueError(f"{kind.__name__}: nothing says what {', '.join(missing)} means; write a docstring below it")
-    return found
+    return texts
 
 
 COLUMNS: Final = 100
@@ -382,7 +382,7 @@ def settings_page() -> str:
 
 def _policy() -> Iterator[str]:
     yield POLICY
-    for part, question in QUESTIONS.items():
+    for part, question in PART_KINDS.items():
         yield f"### `policy.{part}`\n\n{question}\n"
         kinds = PARTS.kinds(part)
         names = sorted(kinds, key=lambda name, part=part: (name != DEFAULTS[part], name))  # type: ignore[misc]

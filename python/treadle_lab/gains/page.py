@@ -153,11 +153,11 @@ def workload_tables(results: Results) -> list[Table]:
 def _cell(results: Results, x: str, name: str) -> str:
     if name == BASELINE:
         return f"{results.mean(x, name, MEAN):,.4g} s"
-    found = results.verdict(x, name, MEAN)
-    if not isfinite(found.half_width):
-        return found.change_text
-    needed = f", undecided [{found.needed}]" if found.word == "undecided" else ""
-    return f"{found.change_text} ±{found.half_width:.1f}{needed}"
+    verdict = results.verdict(x, name, MEAN)
+    if not isfinite(verdict.half_width):
+        return verdict.change_text
+    needed = f", undecided [{verdict.needed}]" if verdict.word == "undecided" else ""
+    return f"{verdict.change_text} ±{verdict.half_width:.1f}{needed}"
 
 
 def detail_table(results: Results, x: str) -> Table:
@@ -192,10 +192,10 @@ def _brief(results: Results, x: str, name: str, figure: str) -> str:
     """Return a figure of the baseline, or another policy's change; what is undecided is in brackets."""
     if name == BASELINE:
         return f"{results.mean(x, name, figure):,.3g}"
-    found = results.verdict(x, name, figure)
-    if not found.draws:
+    verdict = results.verdict(x, name, figure)
+    if not verdict.draws:
         return "-"
-    return f"({found.change:+.0f} %)" if found.word == "undecided" else f"{found.change:+.0f} %"
+    return f"({verdict.change:+.0f} %)" if verdict.word == "undecided" else f"{verdict.change:+.0f} %"
 
 
 def factor_table(results: Results) -> Table:
@@ -207,8 +207,8 @@ def factor_table(results: Results) -> Table:
         rows.append((x, f"{results.mean(x, BASELINE, MEAN):,.4g} s", ""))
         for other in others:
             if other in results.xs:
-                found = results.verdict(other, BASELINE, MEAN, (x, BASELINE))
-                rows.append((other, f"{results.mean(other, BASELINE, MEAN):,.4g} s", str(found)))
+                verdict = results.verdict(other, BASELINE, MEAN, (x, BASELINE))
+                rows.append((other, f"{results.mean(other, BASELINE, MEAN):,.4g} s", str(verdict)))
     return Table("Under fair alone", ("workload", "mean completion", "change"), rows)
 
 
@@ -253,8 +253,8 @@ def about(policy: str) -> About:
 def shown_by(results: Results, policy: str, own: About) -> Verdict | None:
     """Return the verdict that a policy's file names; None if it names none, or the results lack it."""
     x, _, figure = own.shown.partition("; ")
-    found = results.verdict(x, policy, figure)
-    return found if found.draws else None
+    verdict = results.verdict(x, policy, figure)
+    return verdict if verdict.draws else None
 
 
 def short_table(results: Results) -> Table:
@@ -277,8 +277,8 @@ def short_table(results: Results) -> Table:
 
 
 def _gain_left(results: Results, x: str) -> str:
-    found = results.verdict(x, BOUND, MEAN)
-    return "-" if isnan(found.change) else f"{found.change:+.0f} %"
+    verdict = results.verdict(x, BOUND, MEAN)
+    return "-" if isnan(verdict.change) else f"{verdict.change:+.0f} %"
 
 
 def policy_table(results: Results) -> Table:
@@ -320,7 +320,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class OutputPaths:
     """Where results go; None: nowhere."""
 
     json_file: Path | None
@@ -334,7 +334,7 @@ def all_tables(results: Results) -> list[Table]:
     return [*workload_tables(results), *details, factor_table(results)]
 
 
-def compare(source: Source, places: Places, verdicts: Callable[[Results, str], list[Table]] | None = None) -> None:
+def compare(source: Source, places: OutputPaths, verdicts: Callable[[Results, str], list[Table]] | None = None) -> None:
     """Get the rows, show the tables, or the verdicts on one policy, and write what is wanted.
 
     Raises:
@@ -402,7 +402,7 @@ def _read(file: Path) -> dict[str, Any]:
     return dict(document)
 
 
-def _write(places: Places, document: Mapping[str, Any], rows: Sequence[Row], console: Console) -> None:
+def _write(places: OutputPaths, document: Mapping[str, Any], rows: Sequence[Row], console: Console) -> None:
     if places.json_file is not None:
         with writing("--json", places.json_file, "file"):
             places.json_file.write_text(json_text(document), "utf-8")

@@ -84,11 +84,11 @@ def verdict_tables(results: Results, policy: str) -> list[Table]:
     return [details(found), losers(results, policy), summary(found)]
 
 
-def summary(found: list[Finding]) -> Table:
+def summary(all_findings: list[Finding]) -> Table:
     """Return how each question is answered: passed if it is at all points."""
     rows = []
     for question, text in QUESTIONS.items():
-        words = Counter(each.word for each in found if each.asked == question)
+        words = Counter(each.word for each in all_findings if each.asked == question)
         word = next((word for word in ("failed", "undecided", "passed") if words[word]), "reported")
         counts = ", ".join(
             f"{words[word]} {word}" for word in ("passed", "undecided", "failed", "reported") if words[word]
@@ -97,9 +97,9 @@ def summary(found: list[Finding]) -> Table:
     return Table("Verdict", ("bullet", "verdict", "points and figures"), rows)
 
 
-def details(found: list[Finding]) -> Table:
+def details(all_findings: list[Finding]) -> Table:
     """Return all that did not pass."""
-    rows = [(each.asked, each.x, each.what, each.value, each.word) for each in found if each.word != "passed"]
+    rows = [(each.asked, each.x, each.what, each.value, each.word) for each in all_findings if each.word != "passed"]
     return Table("Not passed, or reported only", ("bullet", "point", "figure", "value", "verdict"), rows)
 
 
@@ -117,11 +117,11 @@ def _word(passed: bool) -> Word:
     return "passed" if passed else "failed"
 
 
-def _bounded(found: Verdict, most: float) -> Word:
+def _bounded(verdict: Verdict, most: float) -> Word:
     """Say whether a change is at most so many per cent, by the whole interval."""
-    if found.high <= most:
+    if verdict.high <= most:
         return "passed"
-    return "failed" if found.low > most else "undecided"
+    return "failed" if verdict.low > most else "undecided"
 
 
 def _best(results: Results, x: str, names: tuple[str, ...], figure: str) -> str:
@@ -132,8 +132,8 @@ def _best(results: Results, x: str, names: tuple[str, ...], figure: str) -> str:
 def _behind(results: Results, policy: str, x: str, other: str, asked: str) -> Iterator[Finding]:
     for figure in (MEAN, BOUNDED):
         name = other or _best(results, x, tuple(STOCK), figure)
-        found = results.verdict(x, policy, figure, (x, name))
-        yield Finding(asked, x, f"{figure}, against {name}", str(found), _bounded(found, BEHIND_MAX))
+        verdict = results.verdict(x, policy, figure, (x, name))
+        yield Finding(asked, x, f"{figure}, against {name}", str(verdict), _bounded(verdict, BEHIND_MAX))
 
 
 def _stock(results: Results, policy: str, x: str) -> Iterator[Finding]:
@@ -156,11 +156,11 @@ def _gap(results: Results, policy: str, x: str) -> Iterator[Finding]:
 def _sizes(results: Results, policy: str, x: str) -> Iterator[Finding]:
     for _, name in SIZES:
         for figure, most in CLASS_MAX.items():
-            found = results.verdict(x, policy, f"{figure}, {name}")
-            if found.draws:
-                word = _word(found.change <= most) if _class_jobs(x)[name] >= CLASS_JOBS else "reported"
-                if word != "reported" or found.change > most:
-                    yield Finding("sizes", x, f"{figure}, {name}", str(found), word)
+            verdict = results.verdict(x, policy, f"{figure}, {name}")
+            if verdict.draws:
+                word = _word(verdict.change <= most) if _class_jobs(x)[name] >= CLASS_JOBS else "reported"
+                if word != "reported" or verdict.change > most:
+                    yield Finding("sizes", x, f"{figure}, {name}", str(verdict), word)
 
 
 @cache
@@ -174,5 +174,5 @@ def needs_of(policy: str) -> list[str]:
     register_parts()
     settings = read_settings(file_of(policy))
     parts = [getattr(settings.policy, part) for part in ("gate", "order", "estimate")]
-    told = [part.label for part in parts if "TaskEstimates" in part.kind.traits.estimates]
-    return [*missing(settings), *(f"{label} goes by hints" for label in told)]
+    labels = [part.label for part in parts if "TaskEstimates" in part.kind.traits.estimates]
+    return [*missing(settings), *(f"{label} goes by hints" for label in labels)]

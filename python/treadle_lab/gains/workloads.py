@@ -16,7 +16,7 @@ from treadle.workload.formats import read_workload
 from treadle.workload.generate import BoundedPareto, Lognormal, bag, poisson
 from treadle.workload.job import Framework, Job, Workload, arranged, job_work, scaled_to_load
 from treadle_lab.dags import Shape, generate
-from treadle_lab.harness.data import FACEBOOK, GOOGLE, TPCH, DataSet, given_or_found
+from treadle_lab.harness.data import FACEBOOK, GOOGLE, TPCH, DataSet, given_or_default
 
 HOUR_MS: Final = 3_600_000
 HALF_MS: Final = 12 * HOUR_MS + HOUR_MS * 3 // 5
@@ -145,7 +145,7 @@ def _place(data: DataSet) -> Path:
     Raises:
         UserError: it is missing.
     """
-    return given_or_found(None, data, lambda _: None)
+    return given_or_default(None, data, lambda _: None)
 
 
 HOURS: Final = 2.0

@@ -38,14 +38,14 @@ OMEGA: Final = DataSet("omega-simulator/runs.csv", "runs of Omega's lightweight 
 EAGLE: Final = DataSet("eagle-simulator/summary.csv", "runs of the Hawk and Eagle simulator, made for this project")
 
 
-def found(data: DataSet) -> Path | None:
+def find_data(data: DataSet) -> Path | None:
     """Return where a data set lies in this checkout; None: this is no checkout, or it is not there."""
     root = checkout()
     place = None if root is None else root / "data" / data.place
     return place if place is not None and place.exists() else None
 
 
-def given_or_found(given: Path | None, data: DataSet, say: Callable[[str], None]) -> Path:
+def given_or_default(given: Path | None, data: DataSet, say: Callable[[str], None]) -> Path:
     """Return the data that an option names, else that of the checkout, which is then named to the user.
 
     Raises:
@@ -53,7 +53,7 @@ def given_or_found(given: Path | None, data: DataSet, say: Callable[[str], None]
     """
     if given is not None:
         return given
-    place = found(data)
+    place = find_data(data)
     if place is None:
         raise UserError(
             f"this installation has no folder data/{data.place.partition('/')[0]}: {data.title}; "

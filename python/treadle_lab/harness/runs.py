@@ -21,7 +21,7 @@ from treadle.errors import UserError
 from treadle.simulator.cluster.tables import AppState
 from treadle.simulator.simulation import SimulatedRun, Simulation
 from treadle.sources import digest as code_digest
-from treadle.sweep.runs import Done, Kept, Runs, raised, result_bytes, run_locally
+from treadle.sweep.runs import Done, ResultCache, Runs, raised, result_bytes, run_locally
 from treadle.sweep.worker import libraries
 
 FAILURES_SHOWN: Final = 10
@@ -43,7 +43,7 @@ T = TypeVar("T", bound=RunTask)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunSettings:
     """How runs are to be run."""
 
     cache: Path | None = None
@@ -68,20 +68,23 @@ def _code(module: str) -> str:
 
 
 def run_all(
-    tasks: Sequence[T], call: Callable[[T], dict[str, Any]], asked: Asked, progress: Callable[[int, int], None] | None
+    tasks: Sequence[T],
+    call: Callable[[T], dict[str, Any]],
+    settings: RunSettings,
+    progress: Callable[[int, int], None] | None,
 ) -> list[dict[str, Any]]:
     """Return each task's result; tasks with a kept result do not run.
 
     Args:
         tasks: what to run
         call: runs one and returns what JSON takes; it must be importable from a module
-        asked: where results are kept, and how many run at a time
+        settings: where results are kept, and how many run at a time
         progress: called with the runs that are done, and their number
 
     Raises:
         UserError: runs failed, each of which is named; the others have run, and are kept.
     """
-    runs = Runs(tasks, None if asked.cache is None else Kept(asked.cache))
+    runs = Runs(tasks, None if settings.cache is None else ResultCache(settings.cache))
     todo, kept = runs.missing, len(tasks) - len(runs.missing)
 
     def counted(running: Iterator[Done]) -> Iterator[Done]:
@@ -90,15 +93,15 @@ def run_all(
                 progress(kept + done, len(tasks))
             yield from islice(running, 1)
 
-    with closing(run_locally(todo, partial(_called, call), asked.processes or os.cpu_count() or 1)) as running:
+    with closing(run_locally(todo, partial(_called, call), settings.processes or os.cpu_count() or 1)) as running:
         runs.take(counted(running))
-    found = [json.loads(result) for result in runs.results]
-    failed = [(task.title, each["failure"]) for task, each in zip(tasks, found, strict=True) if each["failure"]]
+    results = [json.loads(result) for result in runs.results]
+    failed = [(task.title, each["failure"]) for task, each in zip(tasks, results, strict=True) if each["failure"]]
     if failed:
         lines = [f"{title}: {why}" for title, why in failed[:FAILURES_SHOWN]]
-        again = "the same command tries them again" if asked.cache else "--cache DIR keeps what goes well"
+        again = "the same command tries them again" if settings.cache else "--cache DIR keeps what goes well"
         raise UserError("\n".join([*lines, f"{len(failed)} of {len(tasks)} runs failed; {again}"]))
-    return found
+    return results
 
 
 def _called(call: Callable[[T], dict[str, Any]], task: T) -> tuple[bytes, bool]:
@@ -158,7 +161,7 @@ def cell_digest(*parts: object) -> str:
 
 def kept_only(cells: Sequence[C], cache: Path) -> list[dict[str, Any] | None]:
     """Return the result of each cell that the cache has, else None; nothing runs."""
-    kept = Kept(cache)
+    kept = ResultCache(cache)
     found = (kept.get(cell.key) for cell in cells)
     return [None if each is None else json.loads(each) for each in found]
 
@@ -184,8 +187,8 @@ def run_cells(
     Raises:
         UserError: cells failed; the others have run and are kept.
     """
-    kept = Kept(cache)
+    kept = ResultCache(cache)
     missing = [cell for cell in cells if kept.get(cell.key) is None]
     hours = sum(cell.cpu_s for cell in missing) / 3600
     say(f"{len(missing)} of {len(cells)} cells to run, about {hours:.1f} CPU hours; {cache} has the others")
-    return run_all(cells, call, Asked(cache, processes), progress)
+    return run_all(cells, call, RunSettings(cache, processes), progress)

@@ -26,7 +26,7 @@ from treadle_lab.minicluster import processes
 from treadle_lab.minicluster.processes import JavaProgram, Say, uninterrupted
 from treadle_lab.minicluster.rest import ResourceManagerClient, allocated_containers
 from treadle_lab.minicluster.settings import SHIM_CLASS, ClusterError, ClusterSettings, Scheduler, build_folder, gather
-from treadle_lab.minicluster.site import FRUGAL, Layout, make_anew, read_site, write_configuration
+from treadle_lab.minicluster.site import FRUGAL, Layout, read_site, recreate, write_configuration
 
 
 def wait_for(what: str, condition: Callable[[], Any], timeout_s: float, poll_s: float, more: str = "") -> Any:
@@ -190,8 +190,8 @@ def class_path(conf: Path) -> list[str]:
             env={"PATH": "/bin:/usr/bin"},
         )
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", "") or error
-        raise ClusterError(f"{script} cannot be run: {said}; correct it, or remove what was added to it") from error
+        reason = getattr(error, "stderr", "") or error
+        raise ClusterError(f"{script} cannot be run: {reason}; correct it, or remove what was added to it") from error
     return [entry for entry in done.stdout.strip().split(":") if entry]
 
 
@@ -266,7 +266,7 @@ class MiniCluster:
         known = Layout.load(self.folder)
         if known is not None and processes.members(known):
             raise ClusterError(f"a cluster is running in {self.folder}; stop it first: treadle minicluster stop")
-        make_anew(self.folder)
+        recreate(self.folder)
         self._lib = gather(self._say)
         self._layout = Layout.create(self.folder, self.settings.nodes, self.settings.named_nodes)
         self._layout.scheduler = self.settings.scheduler.value

@@ -159,7 +159,7 @@ def members(layout: Layout) -> list[psutil.Process]:
 
     Daemons and the sidecar carry our mark; YARN gives each container an environment that names the node.s folders.
     """
-    found = []
+    processes = []
     local = f"{layout.folder}/nm"
     for process in psutil.process_iter():
         try:
@@ -169,8 +169,8 @@ def members(layout: Layout) -> list[psutil.Process]:
         except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
             continue
         if env.get(MARK) == str(layout.folder) or env.get("LOCAL_DIRS", "").startswith(local):
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 def end(layout: Layout, grace_s: float = GRACE_S) -> int:

@@ -21,7 +21,7 @@ MARK: Final = ".treadle-minicluster"
 """A file that says: all that is in this folder was made by a mini cluster."""
 
 
-def make_anew(folder: Path) -> None:
+def recreate(folder: Path) -> None:
     """Make an empty folder for a cluster; what an earlier cluster left there is removed.
 
     Raises:

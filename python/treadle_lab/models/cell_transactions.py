@@ -143,21 +143,21 @@ def _try(cell: CellState, offer: int) -> None:
         # As the original: with exactly a task's CPU left a job is not placed, though jobs are tried while any is left.
         # Once in a while a whole queue is so tried in vain, and the answer to the offer is late by all these decisions.
         tried = free_cpu > cell.cpu[job]
-        found = first_fit(cell, 1 + offer, free_cpu, scheduler, job) if tried else 0
-        if tried and found == 0:
+        machines = first_fit(cell, 1 + offer, free_cpu, scheduler, job) if tried else 0
+        if tried and machines == 0:
             cell.empty[scheduler] += 1
-        if found > 0:
+        if machines > 0:
             cell.successes[scheduler] += 1
             cell.useful_s[scheduler] += job_s
-            claim = _take(cell, offer, job, found)
+            claim = _take(cell, offer, job, machines)
             if last < 0:
                 cell.offer_claims[offer] = claim
             else:
                 cell.claim_next[last] = claim
             last = claim
-            cell.left[job] -= found
-            free_cpu -= found * cell.cpu[job]
-            free_memory -= found * cell.memory[job]
+            cell.left[job] -= machines
+            free_cpu -= machines * cell.cpu[job]
+            free_memory -= machines * cell.memory[job]
         put_back(cell, scheduler, job)
     cell.offer_cpu[offer] = free_cpu
     cell.offer_memory[offer] = free_memory
@@ -167,10 +167,10 @@ def _try(cell: CellState, offer: int) -> None:
 
 
 @inner
-def _take(cell: CellState, offer: int, job: int, found: int) -> int:
+def _take(cell: CellState, offer: int, job: int, machines: int) -> int:
     """Take what was chosen out of an offer; return the claim."""
     claim = begin_claim(cell, job)
-    for at in range(found):
+    for at in range(machines):
         machine = cell.chosen[at]
         cell.free_cpu[1 + offer, machine] -= cell.cpu[job]
         cell.free_memory[1 + offer, machine] -= cell.memory[job]
@@ -262,19 +262,19 @@ def place_running(cell: CellState, random: int) -> int:
     for job in range(len(cell.arrival_s), len(cell.tasks)):
         cell.epoch[0] += 1
         cpu, memory = cell.cpu[job], cell.memory[job]
-        found = first_fit(cell, 0, cell.totals[Total.FREE_CPU], 0, job)
+        machines = first_fit(cell, 0, cell.totals[Total.FREE_CPU], 0, job)
         claim = begin_claim(cell, job)
-        for at in range(found):
+        for at in range(machines):
             machine = cell.chosen[at]
             cell.free_cpu[0, machine] -= cpu
             cell.free_memory[0, machine] -= memory
             add_to_claim(cell, claim, machine)
-        cell.totals[Total.FREE_CPU] -= found * cpu
-        cell.totals[Total.FREE_MEMORY] -= found * memory
-        cell.left[job] -= found
+        cell.totals[Total.FREE_CPU] -= machines * cpu
+        cell.totals[Total.FREE_MEMORY] -= machines * memory
+        cell.left[job] -= machines
         without += cell.left[job]
-        use(cell, found * cpu)
-        if found > 0 and cell.duration_s[job] < np.inf:
+        use(cell, machines * cpu)
+        if machines > 0 and cell.duration_s[job] < np.inf:
             schedule(cell, cell.duration_s[job], EventKind.ENDED, claim)
     cell.epoch[0] += 1
     cell.random[0] = kept
@@ -349,11 +349,11 @@ def _commit(cell: CellState, scheduler: int) -> None:
     job = cell.deciding[scheduler]
     cell.attempts[job] += 1
     room = cell.totals[Total.FREE_CPU] - cell.more_cpu_in_all[scheduler]
-    found = first_fit(cell, 0, room, scheduler, job)
-    if found == 0:
+    machines = first_fit(cell, 0, room, scheduler, job)
+    if machines == 0:
         cell.empty[scheduler] += 1
     else:
-        failed = _transact(cell, scheduler, job, found)
+        failed = _transact(cell, scheduler, job, machines)
         if failed > 0:
             cell.failures[scheduler] += 1
             cell.failed_claims[scheduler] += failed
@@ -367,12 +367,12 @@ def _commit(cell: CellState, scheduler: int) -> None:
 
 
 @inner
-def _transact(cell: CellState, scheduler: int, job: int, found: int) -> int:
+def _transact(cell: CellState, scheduler: int, job: int, machines: int) -> int:
     """Claim the chosen machines; return how many claims failed, those that were undone among them."""
     claim = begin_claim(cell, job)
     cpu, memory = cell.cpu[job], cell.memory[job]
     failed = 0
-    for at in range(found):
+    for at in range(machines):
         machine = cell.chosen[at]
         if _conflicts(cell, scheduler, machine, cpu, memory):
             failed += 1

@@ -39,17 +39,17 @@ Progress = Callable[[int, int], None]
 
 def on_all_cores(call: Callable[[T], R], items: Sequence[T], progress: Progress | None = None) -> list[R]:
     """Return what a function returns for each item, whose compiled code runs without Python's lock."""
-    found: list[R] = []
+    results: list[R] = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
             for one in pool.map(call, items):
-                found.append(one)
+                results.append(one)
                 if progress is not None:
-                    progress(len(found), len(items))
+                    progress(len(results), len(items))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return found
+    return results
 
 
 class Tables(Protocol):

@@ -16,7 +16,7 @@ import numpy as np
 from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.sources import digest
-from treadle.sweep.runs import Kept, result_bytes
+from treadle.sweep.runs import ResultCache, result_bytes
 from treadle.yarn.codes import MAP, REDUCE
 from treadle_lab.harness.runs import digest_of
 from treadle_lab.minicluster.processes import Say
@@ -508,9 +508,9 @@ def play(
         raise BenchError(f"{scheduling.name}: {run.failure}")
     if broken := int(run.measurements.get("attempts_not_finished", 0)):
         raise BenchError(f"{scheduling.name}: {broken} application masters did not end well; logs: {folder}")
-    found = replace(played(script, run.measurements), pace=pace_of(script, cluster, run.measurements))
-    say(f"{scheduling.name}: {found.pace}")
-    return found
+    result = replace(played(script, run.measurements), pace=pace_of(script, cluster, run.measurements))
+    say(f"{scheduling.name}: {result.pace}")
+    return result
 
 
 def played(script: Script, seen: dict[str, Any]) -> Played:
@@ -552,7 +552,7 @@ class KeptPlays:
             UserError: the folder cannot be made or written.
             BenchError: the jars cannot be built.
         """
-        self._kept = None if folder is None else Kept(folder)
+        self._kept = None if folder is None else ResultCache(folder)
         self._module = module
         self._about = _programs() if folder is not None else []
 

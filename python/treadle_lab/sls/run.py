@@ -312,13 +312,13 @@ def diagnose(run: Run, setting: Setting, folder: Path) -> str:
 
 def _complaints(folder: Path, lines: int = 3) -> str:
     """Return the last errors of the log and of the output, and where to read on."""
-    found: list[str] = []
+    texts: list[str] = []
     for name, complaint in _COMPLAINTS.items():
         path = folder / name
         if path.exists():
             text = path.read_text(errors="replace").splitlines()[-5000:]
-            found += [line.strip()[:300] for line in text if complaint.search(line)][-lines:]
-    said = "Last errors: " + " | ".join(found) + ". " if found else ""
+            texts += [line.strip()[:300] for line in text if complaint.search(line)][-lines:]
+    said = "Last errors: " + " | ".join(texts) + ". " if texts else ""
     return f"{said}Logs: {folder}"
 
 

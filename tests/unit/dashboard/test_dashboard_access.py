@@ -16,7 +16,7 @@ from tests.support.pages import served
 
 from treadle.dashboard import server
 from treadle.dashboard.collector import Board
-from treadle.dashboard.server import COOKIE, COOKIE_LIFE_S, REFUSED, Doorkeeper, addresses
+from treadle.dashboard.server import COOKIE, COOKIE_LIFE_S, REFUSED, Authenticator, addresses
 from treadle.errors import UserError
 
 HOSTILE = '</script><img src=x onerror=alert(1)>"\n'
@@ -242,13 +242,13 @@ def test_streams_are_bounded_and_give_their_place_back() -> None:
 
 
 def test_cookies_end_and_another_token_makes_them_worthless() -> None:
-    doorkeeper = Doorkeeper(TOKEN)
+    doorkeeper = Authenticator(TOKEN)
     cookie = doorkeeper.cookie(1000.0)
     assert doorkeeper.knows(cookie, 1000.0 + COOKIE_LIFE_S - 1)
     assert not doorkeeper.knows(cookie, 1000.0 + COOKIE_LIFE_S)
     assert not doorkeeper.knows(f"9{cookie}", 1000.0)
     assert not doorkeeper.knows("\u0661.\u0661", 0.0)
-    assert not Doorkeeper(f"{TOKEN}x").knows(cookie, 1000.0)
+    assert not Authenticator(f"{TOKEN}x").knows(cookie, 1000.0)
 
 
 def test_others_than_this_host_come_only_under_a_name_that_was_given() -> None:

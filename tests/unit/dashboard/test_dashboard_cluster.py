@@ -14,7 +14,7 @@ from tests.support.pages import served
 from treadle.dashboard import reading
 from treadle.dashboard.collector import Board, View, documents
 from treadle.dashboard.reading import NODES_MAX, QUEUES_MAX, TEXT_MAX, Reader, jobs_of, nodes_of, queues_of
-from treadle.dashboard.server import Questions
+from treadle.dashboard.server import ExplainRequests
 from treadle.errors import UserError
 
 
@@ -117,7 +117,7 @@ def about(cluster: OneJob, application: str) -> dict[str, Any]:
             return {"error": "the engine knows it not"}
         raise UserError("no sidecar can be asked")
 
-    return Questions(Reader(cluster.url), explain).about(application)
+    return ExplainRequests(Reader(cluster.url), explain).about(application)
 
 
 def test_of_one_that_runs_it_is_told_why_nobody_can_be_asked(cluster: OneJob) -> None:

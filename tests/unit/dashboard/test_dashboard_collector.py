@@ -21,7 +21,7 @@ from treadle.dashboard import collector as module
 from treadle.dashboard import reading
 from treadle.dashboard.collector import Board, Collector
 from treadle.dashboard.history import History
-from treadle.dashboard.reading import NOT_YET, Agreement, Asked, HeldNode, Reader, agreements_of, held_of
+from treadle.dashboard.reading import NOT_YET, Agreement, BackgroundQuestion, HeldNode, Reader, agreements_of, held_of
 from treadle.errors import UserError
 
 START_S = 1_700_000_000.0
@@ -43,7 +43,7 @@ class Looking:
     def look(self, after_s: float = 30.0) -> dict[str, Any]:
         """Look again some time later; return the overview."""
         self.clock.now_s += after_s
-        self.collector.look()
+        self.collector.poll()
         return self.read("overview")
 
     def read(self, part: str) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def test_nodes_that_are_kept_free_are_shown_with_for_whom_or_why_nobody_knows(
         found = {"node": "n2", "application": "application_1_0001", "left_ms": 5}
         return ["rubbish", {"node": None, "left_ms": "x"}, found]
 
-    monkeypatch.setattr(looking.collector, "_held", Asked[list[HeldNode]](lambda: held_of(held()), []))
+    monkeypatch.setattr(looking.collector, "_held", BackgroundQuestion[list[HeldNode]](lambda: held_of(held()), []))
     looking.look()
     assert looking.read("nodes")["held_for"] == ["", "application_1_0001"]
     assert looking.read("nodes")["held_error"] == ""
@@ -266,7 +266,7 @@ def test_what_observe_only_found_is_a_metric_in_that_mode_alone(
     tally = {"same_node": 3, "other_node": "x", "stock_only": 2, "later": 1}
     unknown = {"same_node": 1, "other_node": 0, "stock_only": 0}
     found = {"total": tally, "by_queue": {"root.a": tally, "root.b": "rubbish", "": unknown}}
-    asked = Asked[dict[str | None, Agreement]](lambda: agreements_of(found), {})
+    asked = BackgroundQuestion[dict[str | None, Agreement]](lambda: agreements_of(found), {})
     monkeypatch.setattr(looking.collector, "_observed", asked)
 
     def shown() -> list[str]:
@@ -357,7 +357,7 @@ def test_an_engine_that_hangs_keeps_nobody_from_looking(looking: Looking, monkey
         goes_on.wait(60)
         return [{"node": "n2", "application": "application_1_0001", "left_ms": 5}]
 
-    asked = Asked[list[HeldNode]](lambda: held_of(held()), [])
+    asked = BackgroundQuestion[list[HeldNode]](lambda: held_of(held()), [])
     monkeypatch.setattr(looking.collector, "_held", asked)
     try:
         looking.look()
@@ -388,7 +388,7 @@ def test_the_next_look_comes_ten_seconds_after_a_slow_one_at_most(
     times = iter([0.0, took_s])
     monkeypatch.setattr(module, "DUTY", 0.1)
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    monkeypatch.setattr(looking.collector, "look", lambda: None)
+    monkeypatch.setattr(looking.collector, "poll", lambda: None)
     Stop.pauses.clear()
     looking.collector.run(Stop())
     (pause_s,) = Stop.pauses

@@ -104,10 +104,10 @@ def test_what_went_wrong_before_the_start_is_logged_with_since_when(
         history.keep_conditions(1_000.0, [Condition("scheduling", "fail", "old words", 900.0)], [])
         collector = Collector(Reader(cluster.url), history, Board(), lambda: 1_060.0)
         with caplog.at_level(logging.INFO):
-            collector.look()
-            collector.look()
+            collector.poll()
+            collector.poll()
             cluster.beans["Treadle"] = TREADLE
-            collector.look()
+            collector.poll()
         history.close()
     said = [(record.levelname, record.getMessage()) for record in caplog.records if "scheduling" in record.getMessage()]
     text = "scheduling: Treadle does not schedule: no engine holds the lease; killed, since 1970-01-01T00:15:00+00:00"

@@ -10,7 +10,7 @@ import numpy as np
 from tests.unit.history.views import Stage, stages_of
 
 from treadle import events
-from treadle.engine.invented_cluster import Texts, resource_types, rows
+from treadle.engine.testing import StringTable, resource_types, rows
 from treadle.events import ApplicationState, ContainerEvent, array_fields
 from treadle.history.profile import JobRun
 from treadle.history.stages import LINGER_MS, StageTracker
@@ -25,7 +25,7 @@ class Shown:
     def __init__(self, now_ms: int = CLUSTER) -> None:
         self.tracker = StageTracker()
         self.now_ms = now_ms
-        self._texts = Texts()
+        self._texts = StringTable()
         self._rows: dict[type[Any], list[dict[str, Any]]] = {}
         self._counts: dict[tuple[int, int], int] = {}
         self._containers: dict[tuple[int, int], dict[str, Any]] = {}

@@ -19,8 +19,8 @@ from treadle.cli.main import run
 from treadle.history.documents import compact, profile_json
 from treadle.history.importing import REPORTED_MAX, HistoryServer, Import
 from treadle.history.profile import predicted
-from treadle.history.reader import HistoryReader, doubt, doubt_of_export, name_of
-from treadle.history.sources import Found, find_sources
+from treadle.history.reader import HistoryReader, export_warning, name_of, ownership_warning
+from treadle.history.sources import SourceContent, find_sources
 from treadle.history.store import ProfileStore
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
@@ -110,13 +110,13 @@ def test_a_file_that_every_user_may_write_speaks_for_nobody(importing: Import, l
 
 def test_every_file_of_a_history_must_be_its_user_s() -> None:
     made = make_run(user=name_of(0))
-    assert doubt(Found(owners={0: "events_1"}), made) == ""
-    assert "events_2 is" in doubt(Found(owners={0: "events_1", 1: "events_2"}), made)
-    assert "events_1 is uid 4294967294's" in doubt(Found(owners={2**32 - 2: "events_1"}), made)
-    assert doubt(Found(), made) == "its files are not known"
-    assert doubt_of_export(Found(owners={os.geteuid(): "x"})) == ""
-    assert "copy it if you trust it" in doubt_of_export(Found(owners={2**32 - 2: "x"}))
-    assert "every user may write x" in doubt_of_export(Found(owners={os.geteuid(): "x"}, open_to_all="x"))
+    assert ownership_warning(SourceContent(owners={0: "events_1"}), made) == ""
+    assert "events_2 is" in ownership_warning(SourceContent(owners={0: "events_1", 1: "events_2"}), made)
+    assert "events_1 is uid 4294967294's" in ownership_warning(SourceContent(owners={2**32 - 2: "events_1"}), made)
+    assert ownership_warning(SourceContent(), made) == "its files are not known"
+    assert export_warning(SourceContent(owners={os.geteuid(): "x"})) == ""
+    assert "copy it if you trust it" in export_warning(SourceContent(owners={2**32 - 2: "x"}))
+    assert "every user may write x" in export_warning(SourceContent(owners={os.geteuid(): "x"}, open_to_all="x"))
 
 
 def test_what_begins_as_an_export_is_read_only_if_it_is_named(

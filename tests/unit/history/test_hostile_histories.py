@@ -21,7 +21,7 @@ from treadle.errors import UserError
 from treadle.files import RATIO_MAX, UNPACKED_BYTES_MAX
 from treadle.history.importing import Import
 from treadle.history.outcome import BYTES_MAX, BrokenHistoryError, Files, RefusedError, Source
-from treadle.history.reader import LIMITS, HistoryReader, Limits, Started
+from treadle.history.reader import LIMITS, HistoryReader, Limits, ReaderChild
 from treadle.history.sources import DEPTH_MAX, find_sources
 from treadle.history.store import ProfileStore
 from treadle.process_limits import LEAST
@@ -157,7 +157,7 @@ def test_a_reader_that_hangs_is_ended() -> None:
 def started(reader: HistoryReader) -> subprocess.Popen[bytes]:
     """Return the process that a reader has started."""
     process = reader._start()
-    assert isinstance(process, Started)
+    assert isinstance(process, ReaderChild)
     return process.popen
 
 

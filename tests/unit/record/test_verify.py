@@ -124,7 +124,7 @@ def test_what_does_not_lead_back_to_the_start_of_its_sidecar_is_checked_for_form
     recording: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segments(recording)[0].unlink()
-    monkeypatch.delattr(verifying, "SessionAgain")  # nothing decides
+    monkeypatch.delattr(verifying, "ReplaySession")  # nothing decides
     verdict = verify(segments(recording))
     assert (verdict.segments, verdict.form_only, verdict.ticks) == (2, 2, 0)
     assert not verdict.same

@@ -23,7 +23,7 @@ from treadle.history.stages import Framework, StageId
 from treadle.record.files import segments
 from treadle.record.reader import summarise
 from treadle.replay.model import Histories, _early, cluster_of, parents_of, reduce, reduce_histories
-from treadle.replay.seen import Seen, SeenContainer, SeenJob, SeenStage, look
+from treadle.replay.seen import RecordedCluster, RecordedContainer, RecordedJob, RecordedStage, read_recorded
 from treadle.replay.verify import counted_to
 from treadle.replay.what_if import (
     OBSERVED,
@@ -43,7 +43,7 @@ RECORDING = Path(__file__).parents[2] / "data" / "recordings" / "default"
 
 
 def test_jobs_are_those_that_ran_and_tasks_last_as_long_as_they_would() -> None:
-    seen = look(segments(RECORDING))
+    seen = read_recorded(segments(RECORDING))
     found = reduce(seen)
     assert found.notes == []
     assert (len(seen.nodes), len(found.compared)) == (6, 8)
@@ -60,9 +60,9 @@ def test_jobs_are_those_that_ran_and_tasks_last_as_long_as_they_would() -> None:
 
 
 def test_what_is_made_of_the_recorded_policy_is_what_there_was() -> None:
-    seen = look(segments(RECORDING))
+    seen = read_recorded(segments(RECORDING))
     found = reduce(seen)
-    own = open_recording(segments(RECORDING), trust_code=False).own
+    own = open_recording(segments(RECORDING), trust_code=False).settings
     (modelled,) = outcomes_of(found, [own], 1).values()
     there = as_recorded(found)
     assert modelled[0].mean_s == pytest.approx(there.mean_s, rel=0.03)
@@ -71,7 +71,7 @@ def test_what_is_made_of_the_recorded_policy_is_what_there_was() -> None:
 
 
 def test_another_seed_deals_out_the_times_of_a_stage_anew() -> None:
-    found = reduce(look(segments(RECORDING)))
+    found = reduce(read_recorded(segments(RECORDING)))
     one, other, again = (found.workload(seed) for seed in (1, 2, 2))
     pairs = [
         (job.dag.stages[0].durations(), dealt.dag.stages[0].durations())
@@ -86,22 +86,22 @@ def test_another_seed_deals_out_the_times_of_a_stage_anew() -> None:
 def test_what_began_before_or_ends_after_a_recording_is_reported_and_not_compared(tmp_path: Path, cli: Cli) -> None:
     record(tmp_path / "rec", POLICIES["default"], every=60)
     files = segments(tmp_path / "rec")
-    late = reduce(look(files[1:]))
-    whole = reduce(look(files))
+    late = reduce(read_recorded(files[1:]))
+    whole = reduce(read_recorded(files))
     assert (len(late.compared), len(whole.compared)) == (0, 8)
     assert "no job came and ended within the recording" in cli(["replay", str(files[-1]), "--policy", "srpt"], 2).err
     assert any("were there when the recording began" in note for note in late.notes)
-    tasks = sum(len(stage.containers) for job in look(files).jobs.values() for stage in job.stages.values())
+    tasks = sum(len(stage.containers) for job in read_recorded(files).jobs.values() for stage in job.stages.values())
     assert tasks == summarise(files).containers
-    cut = reduce(look(files[:-1]))
+    cut = reduce(read_recorded(files[:-1]))
     assert any("containers had not ended" in note for note in cut.notes)
-    gap = reduce(look([files[0], files[2]]))
+    gap = reduce(read_recorded([files[0], files[2]]))
     assert any("frames are missing before it" in note for note in gap.notes)
 
 
-def stage(first_ask_ms: int, *spans: tuple[int, int]) -> SeenStage:
-    containers = [SeenContainer(begin, at, end, with_job=False) for at, (begin, end) in enumerate(spans)]
-    return SeenStage((1,), containers, first_ask_ms)
+def stage(first_ask_ms: int, *spans: tuple[int, int]) -> RecordedStage:
+    containers = [RecordedContainer(begin, at, end, with_job=False) for at, (begin, end) in enumerate(spans)]
+    return RecordedStage((1,), containers, first_ask_ms)
 
 
 def test_a_stage_waits_for_those_that_were_well_under_way_when_it_was_asked_for() -> None:
@@ -120,11 +120,11 @@ def test_a_stage_is_asked_for_when_all_jobs_showed_that_it_was(
     asked_ms: int, jobs: int, fraction: float | None
 ) -> None:
     first, second = StageId(20, "20"), StageId(10, "10")
-    seen = Seen()
+    seen = RecordedCluster()
     for number in range(jobs):
         stages = {first: stage(0, (0, 10_000), (0, 20_000)), second: stage(asked_ms, (asked_ms, 40_000))}
         id_ = (1, number)
-        seen.jobs[id_] = SeenJob(id_, "", "YARN", "", "", 0, 0, before=False, stages=stages)
+        seen.jobs[id_] = RecordedJob(id_, "", "YARN", "", "", 0, 0, before=False, stages=stages)
     wanted = {} if fraction is None else {"tez_min_fraction": fraction, "tez_max_fraction": fraction}
     assert _early(seen) == wanted
 
@@ -168,25 +168,27 @@ def test_another_policy_is_given_the_recording_up_to_its_first_different_decisio
     recording = open_recording(segments(RECORDING), trust_code=False)
     (found,) = replayed(recording, ["srpt"], 1)
     assert found.switch is not None
-    then = look(recording.files, found.switch.ticks)
+    then = read_recorded(recording.files, found.switch.ticks)
     assert then.end_ms == found.switch.at_ms
     ended = {id_ for id_, job in then.jobs.items() if job.end_ms >= 0}
-    assert 0 < len(ended) < len(recording.seen.jobs)
-    reduced = reduce(recording.seen, then)
+    assert 0 < len(ended) < len(recording.cluster.jobs)
+    reduced = reduce(recording.cluster, then)
     fewer = replace(reduced, compared=[job for job in reduced.compared if job.end_ms <= found.switch.at_ms])
     assert len(fewer.compared) == len(ended)
-    (outcome,) = modelled(fewer, "srpt", recording.own, 1)
+    (outcome,) = modelled(fewer, "srpt", recording.settings, 1)
     assert outcome.groups == as_recorded(fewer).groups, "what had ended is as it was"
 
 
 @pytest.mark.parametrize("ticks", [1, 20, 43, 70, 100])
 def test_the_model_goes_on_from_what_there_was(ticks: int) -> None:
     recording = open_recording(segments(RECORDING), trust_code=False)
-    then = look(recording.files, ticks)
-    reduced = reduce(recording.seen, then)
+    then = read_recorded(recording.files, ticks)
+    reduced = reduce(recording.cluster, then)
     assert reduced.situation is not None
     workload = reduced.workload(2)
-    simulation = Simulation(reduced.scenario.model, workload, recording.own, 2, check=True, situation=reduced.situation)
+    simulation = Simulation(
+        reduced.scenario.model, workload, recording.settings, 2, check=True, situation=reduced.situation
+    )
     running = sum(each.runs for job in then.jobs.values() for stage in job.stages.values() for each in stage.containers)
     masters = sum(job.master_ms >= 0 and job.end_ms < 0 for job in then.jobs.values())
     assert int(simulation.rm.state.clock[tables.CONTAINERS]) == running + masters
@@ -196,7 +198,7 @@ def test_the_model_goes_on_from_what_there_was(ticks: int) -> None:
     run_ = simulation.run()
     assert run_.unfinished == 0
     whole = as_recorded(reduced)
-    (again,) = modelled(reduced, "recorded", recording.own, 1)
+    (again,) = modelled(reduced, "recorded", recording.settings, 1)
     assert again.mean_s == pytest.approx(whole.mean_s, rel=0.03)
     assert again.makespan_s == pytest.approx(whole.makespan_s, rel=0.03)
 
@@ -204,7 +206,7 @@ def test_the_model_goes_on_from_what_there_was(ticks: int) -> None:
 def test_a_recording_that_was_only_observed_begins_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FrameHeader, "observe", property(lambda _: True))
     recording = open_recording(segments(RECORDING), trust_code=False)
-    switch = present(first_difference(recording.files, recording.seen, None, "own", trust_code=False))
+    switch = present(first_difference(recording.files, recording.cluster, None, "own", trust_code=False))
     assert (switch.ticks, switch.why) == (1, OBSERVED)
 
 
@@ -232,8 +234,8 @@ class Part:
 
 
 def test_a_recording_without_its_beginning_says_that_what_was_learned_is_missing() -> None:
-    assert look(segments(RECORDING)).notes == []
-    (note,) = [note for note in look(segments(RECORDING)[1:]).notes if "the engine had learned" in note]
+    assert read_recorded(segments(RECORDING)).notes == []
+    (note,) = [note for note in read_recorded(segments(RECORDING)[1:]).notes if "the engine had learned" in note]
     assert note.startswith(segments(RECORDING)[1].name)
 
 

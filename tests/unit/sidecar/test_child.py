@@ -23,7 +23,7 @@ from tests.support.waiting import eventually
 
 from treadle import events
 from treadle.config.settings import RosterEngine
-from treadle.engine.invented_cluster import Texts, rows
+from treadle.engine.testing import StringTable, rows
 from treadle.events import Names, Snapshot
 from treadle.sidecar import child
 from treadle.sidecar.child import ChildProcess, Work
@@ -158,7 +158,7 @@ def test_no_byte_of_an_attempts_key_reaches_a_process(manager: Real, tmp_path: P
     until(manager, {"prod", "rest"})
     words = [0x0102030405060708, 0x1112131415161718, 0x2122232425262728, 0x3132333435363738]
     named = {f"word{at}": word for at, word in enumerate(words)}
-    manager.send(rows(events.AttemptKeys, Texts(), [{"application": 0, "number": 1} | named]))
+    manager.send(rows(events.AttemptKeys, StringTable(), [{"application": 0, "number": 1} | named]))
     manager.snapshot()
     until(manager, {"prod", "rest"})
     for name in manager.processes:
@@ -250,7 +250,7 @@ def test_who_has_ended_is_started_again_though_another_holds_its_descriptor(
 ) -> None:
     ended = alone(sys.executable, "-c", FORKS, str(tmp_path / "pid"), half, session)
     # a hub looks; where half a message has come, nothing else finds that there will be no more
-    eventually(lambda: (half and ended.look(60_000, 60_000)) or "code 4" in ended.problem, timeout_s=60)
+    eventually(lambda: (half and ended.check_alive(60_000, 60_000)) or "code 4" in ended.problem, timeout_s=60)
     if session != "own":
         left = int((tmp_path / "pid").read_text())
         eventually(lambda: not psutil.pid_exists(left) or psutil.Process(left).status() == "zombie", timeout_s=60)

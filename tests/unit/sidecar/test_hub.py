@@ -12,7 +12,7 @@ from tests.support.hub import Manager, PlainChild, Row, roster, rows_of
 
 from treadle import events
 from treadle.config.settings import GANG_MAX, STEADY_MS
-from treadle.engine.invented_cluster import Texts, request, rows
+from treadle.engine.testing import StringTable, request, rows
 from treadle.events import ApplicationState, Fate
 from treadle.proposals import NOTHING_HELD, Held
 from treadle.sidecar.child import EventSource
@@ -116,7 +116,7 @@ def test_an_engine_that_thinks_is_not_waited_for_and_misses_nothing() -> None:
     assert rows_of(answer) == [(1, 0, 0)]
     assert answer.again
     asked = len(prod.frames)
-    texts = Texts()
+    texts = StringTable()
     for node in (3, 4):
         free = rows(events.NodesFree, texts, [{"node": node, "free": [node, node]}])
         assert manager.send(free).again
@@ -250,7 +250,7 @@ def test_what_native_scheduling_commits_is_a_coarse_conflict_and_what_the_engine
     placed = {"application": 0, "event": 1, "capability": [1024, 1]}
     native = rows(
         events.Containers,
-        Texts(),
+        StringTable(),
         [placed | {"container": 7, "node": 3}, placed | {"container": 8, "node": 4, "by_treadle": 1}],
     )
     manager.send(native)
@@ -355,7 +355,7 @@ def test_sizes_count_when_an_application_asks_for_tasks() -> None:
     manager.snapshot()
     large, rest = manager.children.values()
     assert applications(large) == {}
-    texts = Texts()
+    texts = StringTable()
     new = {"cluster_timestamp": 1, "id": 9, "attempt": 1, "queue": 1, "state": 1}
     waiting = rows(events.Applications, texts, [new | {"application": 9, "awaiting_am": 1}])
     manager.send(waiting, rows(events.Requests, texts, [request(9, 0, 1, [1024, 1])]))
@@ -407,7 +407,7 @@ def test_what_is_known_beside_frames_goes_to_who_serves_the_application() -> Non
         def collect(self, frame: Any) -> Sequence[Any]:
             if frame.header.snapshot:
                 return ()
-            return (rows(events.PlanRanks, Texts(), [{"application": at, "score": at} for at in range(4)]),)
+            return (rows(events.PlanRanks, StringTable(), [{"application": at, "score": at} for at in range(4)]),)
 
         def again(self, applications: Any) -> None:
             self.asked += applications
@@ -437,7 +437,7 @@ def test_what_is_known_beside_frames_goes_to_who_serves_the_application() -> Non
 
 def test_parts_of_a_frame_are_one() -> None:
     manager, (prod, _) = begun()
-    free = [rows(events.NodesFree, Texts(), [{"node": node, "free": [1, 1]}]) for node in (1, 2)]
+    free = [rows(events.NodesFree, StringTable(), [{"node": node, "free": [1, 1]}]) for node in (1, 2)]
     asked = len(prod.frames)
     assert not manager.send(free[0], flags=FrameFlag.MORE).again
     assert len(prod.frames) == asked

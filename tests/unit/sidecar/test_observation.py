@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.support.hub import Manager, proposals
 
-from treadle.engine.invented_cluster import Texts, rows, small_cluster
+from treadle.engine.testing import StringTable, rows, small_cluster
 from treadle.events import Containers, Event, Fate, Fates, Names
 from treadle.sidecar import agreement, observation
 from treadle.sidecar.agreement import Figures
@@ -64,7 +64,7 @@ class Cluster:
         self.number += 1
         row = {"container": self.number, "application": 7, "priority": 1, "node": node, "event": 1}
         times = {"time_ms": START_MS + at_ms, "created_ms": START_MS + at_ms}
-        return rows(Containers, Texts(), [{**row, **times, "capability": [1024, 1], **columns}])
+        return rows(Containers, StringTable(), [{**row, **times, "capability": [1024, 1], **columns}])
 
     def stock_places(self, at_ms: int, node: int, **columns: Any) -> None:
         """Send a frame with a container that the CapacityScheduler has just placed."""
@@ -251,7 +251,7 @@ def test_containers_that_a_snapshot_sends_again_count_once(cluster: Cluster) -> 
     cluster.frame(20, before)
     cluster.frame(500, before, flags=SNAPSHOT | FrameFlag.MORE)
     cluster.frame(500, between)
-    cluster.frame(600, cluster.container(5, ONE), rows(Containers, Texts(), [between_again(between)]))
+    cluster.frame(600, cluster.container(5, ONE), rows(Containers, StringTable(), [between_again(between)]))
     assert cluster.shown("stock_placements") == 2
     assert cluster.shown("interruptions") == 0
 
@@ -394,7 +394,7 @@ def test_a_hub_compares_for_all_engines() -> None:
     assert len(answer.proposals) == 2
     manager.now_ms += 40
     placed = {"container": 5, "node": 3, "event": 1, "time_ms": manager.now_ms, "created_ms": manager.now_ms}
-    containers = rows(Containers, Texts(), [{**placed, "capability": [1024, 1]}])
+    containers = rows(Containers, StringTable(), [{**placed, "capability": [1024, 1]}])
     manager.send(containers, manager.fates(answer, Fate.OBSERVED, Fate.NODE_FULL), flags=OBSERVE)
     shown = manager.hub.observation.shown()
     assert shown["would_reject"] == {"NODE_FULL": 1}

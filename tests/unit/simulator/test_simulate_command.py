@@ -11,7 +11,7 @@ from tests.support.files import written
 
 from treadle.cli.main import run
 from treadle.errors import ConfigError
-from treadle.simulate.batch import Outcome, RunSpec, by_whom, run_line
+from treadle.simulate.batch import Outcome, RunSpec, group_warnings, run_line
 from treadle.simulator.scenario import Queue, parse_scenario, queue_warnings
 from treadle.simulator.simulation import Progress
 
@@ -255,10 +255,10 @@ def test_what_is_true_of_the_scenario_is_said_once_however_many_policies_run(sce
 
 
 def test_warnings_name_whom_they_are_about() -> None:
-    assert by_whom([]) == []
-    assert by_whom([("a", "x"), ("a", "x"), ("a", "y"), ("a", "")]) == [("a", "x"), ("a", "y")]
-    assert by_whom([("a", "x"), ("b", "x"), ("b", "y"), ("b", "")]) == [("", "x"), ("b", "y")]
-    assert by_whom([("a", "x"), ("b", "x"), ("c", "")]) == [("a", "x"), ("b", "x")]
+    assert group_warnings([]) == []
+    assert group_warnings([("a", "x"), ("a", "x"), ("a", "y"), ("a", "")]) == [("a", "x"), ("a", "y")]
+    assert group_warnings([("a", "x"), ("b", "x"), ("b", "y"), ("b", "")]) == [("", "x"), ("b", "y")]
+    assert group_warnings([("a", "x"), ("b", "x"), ("c", "")]) == [("a", "x"), ("b", "x")]
 
 
 # Jobs that can never run are an error unless the user allows them.

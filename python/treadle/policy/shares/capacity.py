@@ -113,7 +113,7 @@ def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, 
 
 
 @inner
-def give_up(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> None:
+def skip_queue(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> None:
     """Leave a leaf alone for the rest of the decide."""
     add_live(view, scratch, leaf, -1)
     queue = leaf

@@ -137,7 +137,7 @@ def measure_group(shares: Shares, at: int, rescale: bool) -> int:
 
 
 @inner
-def stand(shares: Shares, at: int, blocked: bool) -> None:
+def set_rank(shares: Shares, at: int, blocked: bool) -> None:
     """Set where a node stands among its siblings."""
     weight = shares.nodes[at].weight
     shares.nodes[at].kind = BLOCKED if blocked else (OWED if weight > 0.0 else LAST)
@@ -217,7 +217,7 @@ def begin_tree(view: View, scratch: Scratch, parameters: DecideParameters, parti
                 play(shares, 2 * first, match)
             blocked = measure_group(shares, at, rescale) < 0
         if at > 0:
-            stand(shares, at, blocked)
+            set_rank(shares, at, blocked)
 
 
 @inner
@@ -231,7 +231,7 @@ def update(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int
     blocked, at = shares.nodes[leaf].asks <= 0, leaf
     while at > 0:
         remove_part(shares, at)
-        stand(shares, at, blocked)
+        set_rank(shares, at, blocked)
         add_part(shares, at, rescale)
         replay(shares, at)
         at = shares.nodes[at].parent

@@ -20,7 +20,7 @@ from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
 from treadle.model.containers import GONE, group_key
 from treadle.model.tables import View
-from treadle.policy.parts import ACTIVE, NEVER, Gate, Keeper, Keepers, hold_masters, let_masters_start
+from treadle.policy.parts import ACTIVE, NEVER, Gate, Keeper, Keepers, admit_masters, hold_masters
 from treadle.policy.slearn.estimates import (
     Confidence,
     HistoryQuota,
@@ -655,8 +655,10 @@ class PilotsGate(Gate):
         self._learn(view.apps, sampled.jobs, which, now_ms)
         if len(cluster.ended):
             cluster.ended["state"] = int(ApplicationState.GONE)
-            self._learn(cluster.ended, self._table.gone, np.arange(len(self._table.gone), dtype=np.int32), now_ms)
-            self._table.gone = self._table.gone[:0]
+            self._learn(
+                cluster.ended, self._table.ended_jobs, np.arange(len(self._table.ended_jobs), dtype=np.int32), now_ms
+            )
+            self._table.ended_jobs = self._table.ended_jobs[:0]
         mapreduce = cluster.names.index_of("MAPREDUCE")
         tez = cluster.names.index_of("TEZ") if chosen.tez else -1
         rows["may"] = 1
@@ -694,7 +696,7 @@ class PilotsGate(Gate):
         add_up_nodes(view, totals)
         nowhere = np.full((len(cluster.names.partitions), resources), NEVER)
         slots = chosen.masters_starting - starting
-        held = let_masters_start(view, rows, waiting, slots, cluster.decide, totals, headroom, nowhere)
+        held = admit_masters(view, rows, waiting, slots, cluster.decide, totals, headroom, nowhere)
         return late_ms if held else NEVER
 
     def _learn(self, apps: Records, jobs: Records, which: I32, now_ms: int) -> None:

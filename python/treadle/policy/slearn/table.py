@@ -25,7 +25,7 @@ from treadle.model.containers import BEGAN, ENDED, TaskTable, ended_well
 from treadle.model.requests import RequestTable
 from treadle.model.tables import ModelError, Table, View, grown
 from treadle.policy.parts import Keeper
-from treadle.policy.state import AS_OTHERS, IN_TIME, LEFT_OUT, SUMS
+from treadle.policy.state import IGNORED, MAX_DEMAND, SUMS, TIME_ONLY
 from treadle.yarn.codes import ABORTED, FAILED_MAP, KILLED_BY_APPMASTER, MAP, OPPORTUNISTIC_MAP, PREEMPTED
 
 
@@ -179,18 +179,18 @@ def mark_jobs(jobs: Records, apps: Records, which: I32, sampling_level: int) -> 
         sampling = jobs[app].sampling
         apps[app].part = 1.0
         apps[app].level = 0 if sampling == THIN else -1
-        apps[app].ahead = IN_TIME if sampling == UNKNOWN else AS_OTHERS
+        apps[app].ahead = TIME_ONLY if sampling == UNKNOWN else MAX_DEMAND
         if sampling == RUNS_PILOTS:
             apps[app].part = jobs[app].pilots / max(jobs[app].width, 1)
             apps[app].level = jobs[app].sampling_level if jobs[app].sampling_level >= 0 else sampling_level
-            apps[app].ahead = LEFT_OUT
+            apps[app].ahead = IGNORED
 
 
 class PilotTable:
     """The table, for a model of the cluster."""
 
     def __init__(self) -> None:
-        self.gone: Records = np.zeros(0, JOB)
+        self.ended_jobs: Records = np.zeros(0, JOB)
         """The rows of applications that had ended when a snapshot came, as `treadle.model.cluster.Cluster.ended`."""
         self.clear()
 
@@ -277,7 +277,7 @@ def carry_pilots(new: View, was: Sampled, now: Sampled, apps: I32, old_index: Re
 def carry_table(table: PilotTable, old: Cluster, new: Cluster, carried: Carried) -> None:
     """Let the table of the model before a snapshot be that of the model after it, which has been taken over already."""
     was, before = table.fit(old), old.view()
-    table.gone = was.jobs[carried.gone][: len(new.ended)]
+    table.ended_jobs = was.jobs[carried.ended][: len(new.ended)]
     table.clear()
     tasks = new.tasks
     tasks.make_room(old.tasks.size)
@@ -332,16 +332,16 @@ class SampleLog:
                 different[:known] |= values[:known] != before[:known]
         different &= now["sampling"] != Sampling.UNKNOWN
         self._reported = now
-        found = np.flatnonzero(different).astype(np.int32)
-        return samples_of(apps, jobs, found) if len(found) else None
+        changed = np.flatnonzero(different).astype(np.int32)
+        return samples_of(apps, jobs, changed) if len(changed) else None
 
 
-def samples_of(apps: ApplicationTable, jobs: Table, found: events.I32) -> events.Samples:
+def samples_of(apps: ApplicationTable, jobs: Table, which: events.I32) -> events.Samples:
     """Return the samples of some applications."""
     return events.Samples(
-        application=found,
-        container_ms=np.array(apps.at["container_ms"][found]),
-        **{name: np.array(jobs.at[column][found]) for name, column in _COLUMNS.items()},
+        application=which,
+        container_ms=np.array(apps.at["container_ms"][which]),
+        **{name: np.array(jobs.at[column][which]) for name, column in _COLUMNS.items()},
     )
 
 

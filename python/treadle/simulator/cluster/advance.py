@@ -240,7 +240,7 @@ def task_ends(state: State, parameters: SimulationParameters, task: int, attempt
 
 
 @inner
-def happen(state: State, parameters: SimulationParameters, kind: int, subject: int, stamp: int) -> None:
+def handle_event(state: State, parameters: SimulationParameters, kind: int, subject: int, stamp: int) -> None:
     """Let one event happen."""
     if kind == EventKind.TASK_ENDS:
         task_ends(state, parameters, subject, stamp)
@@ -272,7 +272,7 @@ def advance(state: State, parameters: SimulationParameters, until_ms: int) -> No
         kind, subject, stamp = event.kind, event.subject, event.stamp
         state.clock[NOW] = event.time_ms
         state.clock[HANDLED] += 1
-        happen(state, parameters, kind, subject, stamp)
+        handle_event(state, parameters, kind, subject, stamp)
     state.clock[NOW] = until_ms
 
 
@@ -393,7 +393,7 @@ def judge(state: State, app: int, key: int, node: int, changed: int, room: I64) 
 
 
 @inner
-def pretend(state: State, row: int, node: int, room: I64, sign: int) -> None:
+def apply_tentatively(state: State, row: int, node: int, room: I64, sign: int) -> None:
     """Take what a container of a row needs (1), or give it back (-1), without telling anybody."""
     state.rows[row].count -= sign
     queue = state.apps[state.rows[row].app].queue
@@ -419,12 +419,12 @@ def judge_all(state: State, rows: tuple[I32, I32, I32], changed: U8, first: int,
         if fates[i] == TO_JUDGE:
             fates[i] = judge(state, application[i], key[i], node[i], changed[i], room)
         if fates[i] == Fate.COMMITTED:
-            pretend(state, state.apps[application[i]].first_row + key[i], node[i], room, 1)
+            apply_tentatively(state, state.apps[application[i]].first_row + key[i], node[i], room, 1)
         else:
             refused += 1
     for i in range(first, end):
         if fates[i] == Fate.COMMITTED:
-            pretend(state, state.apps[application[i]].first_row + key[i], node[i], room, -1)
+            apply_tentatively(state, state.apps[application[i]].first_row + key[i], node[i], room, -1)
             if refused > 0:
                 fates[i] = Fate.TRANSACTION
     return refused

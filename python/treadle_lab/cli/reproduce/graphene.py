@@ -18,7 +18,7 @@ from treadle_lab.cli._experiments import (
     JsonFileOption,
     LogsOption,
     OnOption,
-    Places,
+    OutputPaths,
     PlotOption,
     ProcessesOption,
     SimulatorKind,
@@ -31,7 +31,7 @@ from treadle_lab.cli._experiments import (
 from treadle_lab.papers.graphene.paper import LOST, Part
 
 if TYPE_CHECKING:
-    from treadle_lab.harness.runs import Asked
+    from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.graphene.experiment import Outcome, Sizes
     from treadle_lab.papers.graphene.simulations import Offline
     from treadle_lab.papers.graphene.sls import Size
@@ -84,7 +84,7 @@ def graphene(
     place: LogsOption = None,
 ) -> None:
     """Graphene against breadth first, critical path and Tetris: single DAGs, Poisson arrivals, batches, queues."""
-    from treadle_lab.harness.runs import Asked
+    from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.graphene.experiment import Sizes  # only here: it imports numba
     from treadle_lab.papers.graphene.figures import plot_graphene, results_of
     from treadle_lab.papers.graphene.jobs import SCHEMES
@@ -99,7 +99,7 @@ def graphene(
                 "leave out what is for simulations; it takes --quick, --seeds, --first-seed, --jobs, --load, --nodes, "
                 "--scheme, --cache, --json and --folder"
             )
-        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, Places(place, cache, json_file), console)
+        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, OutputPaths(place, cache, json_file), console)
         return
     if place is not None or nodes is not None:
         raise UserError("--folder and --nodes are for --on sls; leave them out")
@@ -108,11 +108,11 @@ def graphene(
     jobs = jobs or (12 if quick else 40)
     schemes = frozenset(chosen(scheme, [each.name for each in SCHEMES]))
     sizes = Sizes(jobs, load or 0.6, tick_ms, 5 if quick else 20, max(2, jobs // 2), parts, schemes)
-    outcomes, offline, swept = _run(folder, sizes, draws, quick, Asked(cache, processes), console)
-    found = results_of(outcomes, offline, swept)
-    say_seeds(draws, console, f"{found.facts['wall_s']:.0f} s of simulation")
+    outcomes, offline, swept = _run(folder, sizes, draws, quick, RunSettings(cache, processes), console)
+    results = results_of(outcomes, offline, swept)
+    say_seeds(draws, console, f"{results.facts['wall_s']:.0f} s of simulation")
     console.print(f"The text at hand has lost the paper's figures of {'; '.join(LOST)}.", highlight=False)
-    publish(found, console, json_file, plot, partial(plot_graphene, outcomes, offline, found))
+    publish(results, console, json_file, plot, partial(plot_graphene, outcomes, offline, results))
 
 
 def _size_on_sls(jobs: int | None, nodes: int | None, load: float | None, quick: bool) -> Size:
@@ -124,7 +124,7 @@ def _size_on_sls(jobs: int | None, nodes: int | None, load: float | None, quick:
     return Size(jobs or usual.jobs, nodes or usual.nodes, load or usual.load)
 
 
-def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: Places, console: Console) -> None:
+def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: OutputPaths, console: Console) -> None:
     """Play draws on the testbed."""
     from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, results_of, run_draw
 
@@ -141,17 +141,17 @@ def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: Places, 
 
 def _tpch(given: Path | None, generated: bool, console: Console) -> Path | None:
     """Return the folder of measured DAGs; None: the user wants generated ones alone."""
-    from treadle_lab.harness.data import TPCH, given_or_found
+    from treadle_lab.harness.data import TPCH, given_or_default
 
     if not generated:
-        return given_or_found(given, TPCH, partial(say, console))
+        return given_or_default(given, TPCH, partial(say, console))
     if given is not None:
         raise UserError("--generated: leaves TPC-H's DAGs out, but --tpch names them; give one of the two")
     return None
 
 
 def _run(
-    tpch: Path | None, sizes: Sizes, seeds: range, quick: bool, asked: Asked, console: Console
+    tpch: Path | None, sizes: Sizes, seeds: range, quick: bool, settings: RunSettings, console: Console
 ) -> tuple[list[Outcome], Offline | None, dict[tuple[float, float], Offline]]:
     """Run the online parts of each seed, then the offline one."""
     from treadle.planner.graphene import warm_up as warm_up_planner
@@ -159,9 +159,9 @@ def _run(
     from treadle_lab.papers.graphene.jobs import GRAPHENE
     from treadle_lab.papers.graphene.simulations import compare_offline, sweep_offline
 
-    with simulating(console, asked.cache, [GRAPHENE.settings(0)]) as progress:
+    with simulating(console, settings.cache, [GRAPHENE.settings(0)]) as progress:
         warm_up_planner()
-        outcomes = run_seeds(tpch, sizes, seeds, asked, progress)
+        outcomes = run_seeds(tpch, sizes, seeds, settings, progress)
         if Part.OFFLINE not in sizes.parts:
             return outcomes, None, {}
         first = seeds[0]

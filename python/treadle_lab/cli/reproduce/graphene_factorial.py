@@ -67,8 +67,8 @@ def graphene_factorial(
 ) -> None:
     """Graphene by tick, weight of work left, candidates, size, load, overbooking: every combination, run by run."""
     from treadle.planner.graphene import warm_up as warm_up_planner
-    from treadle_lab.harness.data import TPCH, given_or_found
-    from treadle_lab.harness.runs import Asked
+    from treadle_lab.harness.data import TPCH, given_or_default
+    from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.graphene import factorial  # only here: it imports numba
     from treadle_lab.papers.graphene.jobs import GRAPHENE
 
@@ -87,18 +87,18 @@ def graphene_factorial(
     )
     parts = levels_of("--part", part, partial(one_of, ("online", "batch")))
     draws = range(first_seed, first_seed + seeds)
-    wanted = factorial.Wanted(
+    wanted = factorial.Selection(
         levels,
         schemes=levels_of("--scheme", scheme, partial(one_of, tuple(factorial.NAMED))),
         seeds=tuple(draws),
         online="online" in parts,
         batch="batch" in parts,
-        tpch=given_or_found(None, TPCH, partial(say, console)) if "tpch" in levels.workloads else None,
+        tpch=given_or_default(None, TPCH, partial(say, console)) if "tpch" in levels.workloads else None,
     )
     with simulating(console, cache, [GRAPHENE.settings(0)]) as progress:
         warm_up_planner()
-        found = factorial.run_factorial(wanted, Asked(cache, processes), progress)
-    publish(factorial.results_of(wanted, found), console, json_file)
+        rows = factorial.run_factorial(wanted, RunSettings(cache, processes), progress)
+    publish(factorial.results_of(wanted, rows), console, json_file)
     say_seeds(draws, console)
 
 
@@ -121,7 +121,7 @@ def _usage(option: str, text: str) -> tuple[float, float]:
     least, dots, greatest = text.partition("..")
     if not dots:
         raise UserError(f"{option}: {text!r}; give the least and the greatest part, as 0.5..0.7")
-    found = number_of(option, least, 0.0, 1.0), number_of(option, greatest, 0.0, 1.0)
-    if not 0.0 < found[0] <= found[1]:
+    usage = number_of(option, least, 0.0, 1.0), number_of(option, greatest, 0.0, 1.0)
+    if not 0.0 < usage[0] <= usage[1]:
         raise UserError(f"{option}: {text!r}; give two parts above 0, the lesser first")
-    return found
+    return usage

@@ -18,7 +18,7 @@ from treadle_lab.cli._experiments import (
     CacheOption,
     JsonFileOption,
     LogsOption,
-    Places,
+    OutputPaths,
     ProcessesOption,
     SimulatorKind,
     play_draws,
@@ -29,7 +29,7 @@ from treadle_lab.cli._experiments import (
 )
 
 if TYPE_CHECKING:
-    from treadle_lab.harness.runs import Asked
+    from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.hdrf.facebook import Found
 
 app = typer.Typer()
@@ -90,17 +90,17 @@ def hdrf(
         if processes:
             raise UserError("--processes: --on sls plays one run after the other; leave it out")
         check_results(json_file, None)
-        _on_sls(seeds or SEEDS_ON_SLS, Places(folder, cache, json_file))
+        _on_sls(seeds or SEEDS_ON_SLS, OutputPaths(folder, cache, json_file))
         return
     if section is not Section.TESTS:
         _refuse("5.1", test=test, plot=plot, step_s=step_s, task_s=task_s, folder=folder)
         check_results(json_file, None)
-        from treadle_lab.harness.runs import Asked
+        from treadle_lab.harness.runs import RunSettings
 
-        _simulate(section, json_file, seeds or SEEDS, Asked(cache, processes))
+        _simulate(section, json_file, seeds or SEEDS, RunSettings(cache, processes))
         return
     _refuse(SIMULATED, seeds=seeds, processes=processes or None)
-    _run_tests(test, Places(folder, cache, json_file), plot, step_s or STEP_S, task_s or TASK_S)
+    _run_tests(test, OutputPaths(folder, cache, json_file), plot, step_s or STEP_S, task_s or TASK_S)
 
 
 def _refuse(other: str, **options: object) -> None:
@@ -115,7 +115,7 @@ def _refuse(other: str, **options: object) -> None:
             raise UserError(f"{option}: is of --section {other}; leave it out, or give that section")
 
 
-def _simulate(section: Section, json_file: Path | None, seeds: int, asked: Asked) -> None:
+def _simulate(section: Section, json_file: Path | None, seeds: int, settings: RunSettings) -> None:
     """Run section 5.2 or 5.3 in the simulator."""
     from treadle_lab.harness.runs import run_all
     from treadle_lab.papers.hdrf import facebook, slots
@@ -123,41 +123,41 @@ def _simulate(section: Section, json_file: Path | None, seeds: int, asked: Asked
     console = console_for_tables(150 if section is Section.COMPARISON else 170)
     file, numbers = _sample(console), range(1, seeds + 1)
     if section is Section.COMPARISON:
-        publish(facebook.results_of(_compared(file, numbers, facebook.SCHEMES, asked, console)), console, json_file)
+        publish(facebook.results_of(_compared(file, numbers, facebook.SCHEMES, settings, console)), console, json_file)
     else:
         runs = [slots.SlotRun(file, scheme, seed) for seed in numbers for scheme in slots.SCHEMES]
-        with simulating(console, asked.cache, [facebook.settings_of(facebook.HDRF)]) as progress:
-            found = run_all(runs, slots.run_slots, asked, progress)
-        by_run = {(run.scheme, run.seed): each for run, each in zip(runs, found, strict=True)}
+        with simulating(console, settings.cache, [facebook.settings_of(facebook.HDRF)]) as progress:
+            results = run_all(runs, slots.run_slots, settings, progress)
+        by_run = {(run.scheme, run.seed): each for run, each in zip(runs, results, strict=True)}
         publish(slots.results_of(by_run), console, json_file)
     say_seeds(numbers, console)
 
 
 def _sample(console: Console) -> Path:
-    from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
+    from treadle_lab.harness.data import FACEBOOK_2010, given_or_default
 
-    return given_or_found(None, FACEBOOK_2010, partial(say, console))
+    return given_or_default(None, FACEBOOK_2010, partial(say, console))
 
 
-def _compared(file: Path, seeds: range, schemes: Collection[str], asked: Asked, console: Console) -> Found:
+def _compared(file: Path, seeds: range, schemes: Collection[str], settings: RunSettings, console: Console) -> Found:
     from treadle_lab.harness.runs import run_all
     from treadle_lab.papers.hdrf.facebook import SchemeRun, run_scheme, settings_of
 
     tasks = [SchemeRun(file, scheme, seed) for seed in seeds for scheme in schemes]
-    with simulating(console, asked.cache, [settings_of(scheme) for scheme in schemes]) as progress:
-        results = run_all(tasks, run_scheme, asked, progress)
+    with simulating(console, settings.cache, [settings_of(scheme) for scheme in schemes]) as progress:
+        results = run_all(tasks, run_scheme, settings, progress)
     return {(task.scheme, task.seed): each for task, each in zip(tasks, results, strict=True)}
 
 
-def _on_sls(seeds: int, places: Places) -> None:
+def _on_sls(seeds: int, places: OutputPaths) -> None:
     """Play section 5.2 on the testbed, beside what the simulator makes of the same draws."""
-    from treadle_lab.harness.runs import Asked
+    from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.hdrf.sls import SIMULATED as BESIDE
     from treadle_lab.papers.hdrf.sls import results_of, run_draw
 
     console, numbers = console_for_tables(150), range(1, seeds + 1)
     file = _sample(console)
-    simulated = _compared(file, numbers, BESIDE.values(), Asked(places.cache, 1), console)
+    simulated = _compared(file, numbers, BESIDE.values(), RunSettings(places.cache, 1), console)
     play_draws(
         "hdrf",
         numbers,
@@ -169,7 +169,7 @@ def _on_sls(seeds: int, places: Places) -> None:
     say_seeds(numbers, console)
 
 
-def _run_tests(test: list[str] | None, places: Places, plot: Path | None, step_s: float, task_s: float) -> None:
+def _run_tests(test: list[str] | None, places: OutputPaths, plot: Path | None, step_s: float, task_s: float) -> None:
     """Play section 5.1."""
     from treadle_lab.papers.hdrf import paper_tests
 

@@ -77,12 +77,14 @@ def omega(
     runs = _run_points(console, swept, chosen, google if is_google else None)
     specialist = _run_specialist(console, google, chosen) if mapreduce and google is not None else []
     compared = [] if is_google else _compared(console, runs)
-    found = results_of(runs, compared, specialist, time.perf_counter() - began_s)
+    results = results_of(runs, compared, specialist, time.perf_counter() - began_s)
     name = "omega-google" if is_google else "omega"
-    publish(found, console, json_file, plot, partial(plot_all, runs, specialist, figures_of(workload), name))
-    days = f"{len(runs) + len(specialist)} simulated days in {found.facts['wall_s']:.0f} s"
-    of = len(found.facts["reference"])
-    beside = f"; {found.facts['within']:.1%} of {of} figures of the original's are within their tolerance" if of else ""
+    publish(results, console, json_file, plot, partial(plot_all, runs, specialist, figures_of(workload), name))
+    days = f"{len(runs) + len(specialist)} simulated days in {results.facts['wall_s']:.0f} s"
+    of = len(results.facts["reference"])
+    beside = (
+        f"; {results.facts['within']:.1%} of {of} figures of the original's are within their tolerance" if of else ""
+    )
     console.print(days + beside, highlight=False)
 
 
@@ -102,18 +104,18 @@ def _of_figures(figures: list[str] | None, workload: WorkloadName, *, quick: boo
 
 
 def _google_day(console: Console) -> GoogleDay:
-    from treadle_lab.harness.data import GOOGLE, given_or_found
+    from treadle_lab.harness.data import GOOGLE, given_or_default
     from treadle_lab.papers.omega.points import read_google_day
 
-    return read_google_day(given_or_found(None, GOOGLE, partial(say, console)))
+    return read_google_day(given_or_default(None, GOOGLE, partial(say, console)))
 
 
 def _compared(console: Console, runs: list[Run]) -> list[Comparison]:
     """Compare runs with those of the original simulator."""
-    from treadle_lab.harness.data import OMEGA, given_or_found
+    from treadle_lab.harness.data import OMEGA, given_or_default
     from treadle_lab.papers.omega.comparison import compare, read_reference
 
-    return compare(runs, read_reference(given_or_found(None, OMEGA, partial(say, console)))) if runs else []
+    return compare(runs, read_reference(given_or_default(None, OMEGA, partial(say, console)))) if runs else []
 
 
 def _run_points(console: Console, points: list[Point], seeds: range, google: GoogleDay | None) -> list[Run]:
@@ -126,9 +128,9 @@ def _run_points(console: Console, points: list[Point], seeds: range, google: Goo
 
 
 def _run_specialist(console: Console, google: GoogleDay, seeds: range) -> list[SpecialistRun]:
-    from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
+    from treadle_lab.harness.data import FACEBOOK_2010, given_or_default
     from treadle_lab.papers.omega.specialist import read_mapreduce, run_specialist
 
-    mapreduce = read_mapreduce(given_or_found(None, FACEBOOK_2010, partial(say, console)))
+    mapreduce = read_mapreduce(given_or_default(None, FACEBOOK_2010, partial(say, console)))
     with simulating(console, None, what="days with a scheduler for MapReduce") as progress:
         return run_specialist(google, mapreduce, seeds, progress)

@@ -32,7 +32,7 @@ def omega_engines(
     with counted_progress("seeds") as bar:
         task = bar.add_task(f"{hours:g} simulated hours each", total=seeds)
         agreements = run_both(load, draws, lambda done: bar.update(task, completed=done))
-    found = results_of(load, draws, agreements)
-    publish(found, console_for_tables(), json_file)
-    if found.facts["shortfalls"]:
+    results = results_of(load, draws, agreements)
+    publish(results, console_for_tables(), json_file)
+    if results.facts["shortfalls"]:
         raise typer.Exit(1)

@@ -25,7 +25,7 @@ from treadle_lab.cli._experiments import (
 )
 
 if TYPE_CHECKING:
-    from treadle_lab.harness.runs import Asked
+    from treadle_lab.harness.runs import RunSettings
     from treadle_lab.models.worker_state import Trace
     from treadle_lab.papers.phoenix.experiment import Run, Setup
     from treadle_lab.papers.phoenix.figures import Comparison
@@ -76,7 +76,7 @@ def phoenix(
     from treadle_lab.papers.phoenix.figures import plot_phoenix, results_of
 
     names = _names(systems)
-    asked = _asked(names, cache, processes)
+    settings = _run_settings(names, cache, processes)
     count = seeds or (2 if quick else SEEDS)
     check_results(json_file, plot)
     console = console_for_tables(150)
@@ -85,10 +85,10 @@ def phoenix(
     setup = replace(setup, relaxed_slowdown=relaxed_slowdown)
     seeds_ = range(first_seed, first_seed + count)
     with going_on(console, cache):
-        runs = _run(console, names, setup, seeds_, asked)
+        runs = _run(console, names, setup, seeds_, settings)
     notes = [SAID[setup.trace.name]] if setup.trace.name in SAID else []
-    found = results_of(runs, comparisons := _comparisons(runs, setup.trace), setup, calibration, notes)
-    publish(found, console, json_file, plot, partial(plot_phoenix, runs, setup))
+    results = results_of(runs, comparisons := _comparisons(runs, setup.trace), setup, calibration, notes)
+    publish(results, console, json_file, plot, partial(plot_phoenix, runs, setup))
     say_seeds(seeds_, console)
     if comparisons:
         inside = f"{sum(one.within for one in comparisons)} of {len(comparisons)}"
@@ -115,15 +115,15 @@ def _trace(console: Console, name: str) -> Trace:
 
     if name not in TRACES:
         raise UserError(f"--trace: {name!r} is none; choose of {', '.join(TRACES)}{nearest(name, TRACES)}")
-    found = trace_named(name, partial(say, console))
+    trace = trace_named(name, partial(say, console))
     if name in SAID:
         say(console, SAID[name])
     say(
         console,
-        f"{found.name}: {len(found):,} jobs, {len(found.duration_s):,} tasks; long above a mean of {found.cutoff_s} s, "
-        f"on the last {found.long_percent:g} % of workers",
+        f"{trace.name}: {len(trace):,} jobs, {len(trace.duration_s):,} tasks; long above a mean of {trace.cutoff_s} s, "
+        f"on the last {trace.long_percent:g} % of workers",
     )
-    return found
+    return trace
 
 
 def _setup(jobs: Trace, slots: int, faster: float, step: int) -> tuple[Setup, dict[str, object]]:
@@ -137,32 +137,32 @@ def _setup(jobs: Trace, slots: int, faster: float, step: int) -> tuple[Setup, di
     return setup, as_json(calibration)
 
 
-def _asked(names: list[str], cache: Path | None, processes: int) -> Asked:
+def _run_settings(names: list[str], cache: Path | None, processes: int) -> RunSettings:
     """Return how runs of the engine are to be run.
 
     Raises:
         UserError: options are given for them, and there are none.
     """
-    from treadle_lab.harness.runs import Asked
+    from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.phoenix.central import CENTRAL
 
     for option, value in (("--cache", cache), ("--processes", processes)):
         if value and not any(name in CENTRAL for name in names):
             raise UserError(f"{option}: is for runs of the engine, and --systems names none (central); leave it out")
-    return Asked(cache, processes)
+    return RunSettings(cache, processes)
 
 
 def _comparisons(runs: list[Run], jobs: Trace) -> list[Comparison]:
-    from treadle_lab.harness.data import EAGLE, found
+    from treadle_lab.harness.data import EAGLE, find_data
     from treadle_lab.papers.phoenix.figures import compare, read_references
 
-    place = found(EAGLE)
+    place = find_data(EAGLE)
     if place is None or not jobs.name.startswith("goog"):
         return []
     return compare(runs, read_references(place))
 
 
-def _run(console: Console, names: list[str], setup: Setup, seeds: range, asked: Asked) -> list[Run]:
+def _run(console: Console, names: list[str], setup: Setup, seeds: range, settings: RunSettings) -> list[Run]:
     from treadle_lab.papers.phoenix.central import CENTRAL, about_cpu_s
     from treadle_lab.papers.phoenix.experiment import run_systems
 
@@ -182,5 +182,5 @@ def _run(console: Console, names: list[str], setup: Setup, seeds: range, asked: 
             seeds,
             lambda done, total: bar.update(runs, description="runs", completed=done, total=total),
             lambda done, total: bar.update(jobs, description="jobs of the engine", completed=done, total=total),
-            asked,
+            settings,
         )

@@ -14,7 +14,7 @@ from treadle_lab.cli._experiments import (
     FirstSeedOption,
     JsonFileOption,
     LogsOption,
-    Places,
+    OutputPaths,
     PlotOption,
     play_draws,
 )
@@ -43,7 +43,7 @@ def phoenix_cluster(
     draws = play_draws(
         "phoenix",
         range(seed, seed + (1 if quick else rounds)),
-        Places(folder, cache, json_file),
+        OutputPaths(folder, cache, json_file),
         lambda turn, one, player: testbed.run_draw(one, settings, size, turn, player),
         lambda found: testbed.results_of(found, settings),
         console_for_tables(140),

@@ -17,7 +17,7 @@ from treadle_lab.cli._experiments import (
     JsonFileOption,
     LogsOption,
     OnOption,
-    Places,
+    OutputPaths,
     PlotOption,
     ProcessesOption,
     SimulatorKind,
@@ -86,8 +86,8 @@ def slearn(
     place: LogsOption = None,
 ) -> None:
     """SLearn on Google's jobs of 2011: against 3Sigma and Point-Est, by the paper's letter too, LAS, FIFO, Oracle."""
-    from treadle_lab.harness.data import GOOGLE, given_or_found
-    from treadle_lab.harness.runs import Asked
+    from treadle_lab.harness.data import GOOGLE, given_or_default
+    from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.slearn.experiment import Draws, run_draws  # only here: it imports numba
     from treadle_lab.papers.slearn.figures import plot_slearn, results_of
     from treadle_lab.papers.slearn.trace import Choices, Source
@@ -102,25 +102,27 @@ def slearn(
                 "--on sls plays jobs of one stage at one --load, one run after the other, without plots: "
                 "leave out --dags, --model, --plot and --processes"
             )
-        folder = given_or_found(trace, GOOGLE, partial(say, console))
+        folder = given_or_default(trace, GOOGLE, partial(say, console))
         source = Source(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, choices[loads[0]])
-        _on_sls(source, wanted, nodes, scheme, Places(place, cache, json_file))
+        _on_sls(source, wanted, nodes, scheme, OutputPaths(place, cache, json_file))
         return
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
     schemes = _schemes(scheme, dags=dags, model=model, quick=quick)
-    folder = given_or_found(trace, GOOGLE, partial(say, console))
-    asked = Asked(cache, processes or int(model))  # a draw takes longer than the model: one process makes it once
-    found: dict[float, list[Outcome]] = {}
+    folder = given_or_default(trace, GOOGLE, partial(say, console))
+    settings = RunSettings(
+        cache, processes or int(model)
+    )  # a draw takes longer than the model: one process makes it once
+    by_load: dict[float, list[Outcome]] = {}
     for each in loads:
         draws = Draws(folder, jobs or (DAGS if dags else JOBS), nodes, choices[each])
         doing = f"load {each:g}" if len(loads) > 1 else "reading the trace, simulating"
         with simulating(console, cache, [] if model else [schemes[0].settings(0)], doing) as progress:
-            found[each] = run_draws(draws, wanted, schemes, model=model, asked=asked, progress=progress)
-    results = results_of(found, OF_DAGS if dags else OF_JOBS)
+            by_load[each] = run_draws(draws, wanted, schemes, model=model, settings=settings, progress=progress)
+    results = results_of(by_load, OF_DAGS if dags else OF_JOBS)
     say_seeds(wanted, console, f"{results.facts['wall_s']:.0f} s of simulation")
 
-    publish(results, console, json_file, plot, partial(plot_slearn, found, results))
+    publish(results, console, json_file, plot, partial(plot_slearn, by_load, results))
 
 
 QUICK_JOBS = 200
@@ -142,7 +144,7 @@ def _schemes(wanted: list[str] | None, *, dags: bool, model: bool, quick: bool) 
     return tuple(each for each in schemes if each.name in names)
 
 
-def _on_sls(source: Source, seeds: range, nodes: int, schemes: list[str] | None, places: Places) -> None:
+def _on_sls(source: Source, seeds: range, nodes: int, schemes: list[str] | None, places: OutputPaths) -> None:
     """Play draws on the testbed."""
     from treadle_lab.papers.slearn.sls import NAMES, results_of, run_draw
 

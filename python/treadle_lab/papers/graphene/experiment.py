@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from treadle_lab.dags import Shape
-from treadle_lab.harness.runs import Asked, run_all
+from treadle_lab.harness.runs import RunSettings, run_all
 from treadle_lab.papers.graphene.jobs import (
     BFS,
     BFS_CORES,
@@ -154,7 +154,7 @@ def run_seeds(
     tpch: Path | None,
     sizes: Sizes,
     seeds: Sequence[int],
-    asked: Asked,
+    settings: RunSettings,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Outcome]:
     """Return the results of each seed.
@@ -163,7 +163,7 @@ def run_seeds(
         tpch: the folder of TPC-H's measured DAGs; None leaves that workload out
         sizes: how much is run
         seeds: which
-        asked: where results are kept, and how many run at a time
+        settings: where results are kept, and how many run at a time
         progress: called with the runs that are done, and their number
 
     Raises:
@@ -172,8 +172,8 @@ def run_seeds(
     """
     outcomes = {seed: Outcome(seed) for seed in seeds}
     wanted = [(outcomes[seed], *each) for seed in seeds for each in runs_of(tpch, sizes, seed)]
-    found = run_all([run for *_, run in wanted], run_one, asked, progress)
-    for (outcome, (part, *names), run), document in zip(wanted, found, strict=True):
+    results = run_all([run for *_, run in wanted], run_one, settings, progress)
+    for (outcome, (part, *names), run), document in zip(wanted, results, strict=True):
         table = getattr(outcome, part)
         for name in names[:-1]:
             table = table.setdefault(name, {})

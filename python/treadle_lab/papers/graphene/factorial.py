@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from treadle_lab.harness.runs import Asked, run_all
+from treadle_lab.harness.runs import RunSettings, run_all
 from treadle_lab.papers.graphene.jobs import (
     AS_IT_IS,
     BFS,
@@ -105,7 +105,7 @@ class Levels:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CellResult:
     """Results of a scheme at a point, by seed."""
 
     point: Point
@@ -127,7 +127,7 @@ def _draw(point: Point, seed: int, tpch: Path | None, *, batch: bool) -> Draw:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Selection:
     """What is run."""
 
     levels: Levels
@@ -159,7 +159,9 @@ class Wanted:
         return (False,) * self.online + (True,) * self.batch
 
 
-def run_factorial(wanted: Wanted, asked: Asked, progress: Callable[[int, int], None] | None = None) -> list[Found]:
+def run_factorial(
+    wanted: Selection, settings: RunSettings, progress: Callable[[int, int], None] | None = None
+) -> list[CellResult]:
     """Run all that is not kept, and return what came of each row.
 
     Raises:
@@ -175,26 +177,26 @@ def run_factorial(wanted: Wanted, asked: Asked, progress: Callable[[int, int], N
     ]
     online: list[list[Result]] = [[] for _ in cells]
     batches: list[list[Result]] = [[] for _ in cells]
-    results = iter(run_all(runs, run_one, asked, progress))
+    results = iter(run_all(runs, run_one, settings, progress))
     for _ in wanted.seeds:
         for at in range(len(cells)):
             for batch in wanted.kinds:
                 (batches if batch else online)[at].append(result_of(next(results)))
     return [
-        Found(point, scheme.name, variation, tuple(online[at]), tuple(batches[at]))
+        CellResult(point, scheme.name, variation, tuple(online[at]), tuple(batches[at]))
         for at, (point, scheme, variation) in enumerate(cells)
     ]
 
 
-def base_of(found: Sequence[Found], row: Found, name: str) -> Found | None:
+def base_of(results: Sequence[CellResult], row: CellResult, name: str) -> CellResult | None:
     """Return the row that another is compared with: of the same point, and set alike if it can be; None without one."""
-    same = [each for each in found if each.point == row.point and each.scheme == name]
+    same = [each for each in results if each.point == row.point and each.scheme == name]
     return next((each for each in same if each.variation in (row.variation, AS_IT_IS)), None)
 
 
-def levels_of(found: Found) -> dict[str, str]:
+def levels_of(result: CellResult) -> dict[str, str]:
     """Return the level of each factor; empty where it does not concern the scheme."""
-    point, variation = found.point, found.variation
+    point, variation = result.point, result.variation
     candidates = "all" if variation.candidates == 0 else variation.candidates
     overbook = COUNTED if variation.overbook is None and variation != AS_IT_IS else variation.overbook
     levels = {"workload": point.workload, "size": point.size, "load": point.load, "tick_ms": point.tick_ms}
@@ -209,15 +211,15 @@ EFFECTS: Final = "graphene-effects"
 GAINS: Final = "graphene-gains"
 
 
-def results_of(wanted: Wanted, found: Sequence[Found]) -> Results:
+def results_of(wanted: Selection, cell_results: Sequence[CellResult]) -> Results:
     """Return each point and setting, each level of a factor, and percentiles over jobs of the gaps of all draws."""
-    levels = [levels_of(each) for each in found]
+    levels = [levels_of(each) for each in cell_results]
     varied = [name for name in levels[0] if len({each[name] for each in levels} - {""}) > 1]
     rows: dict[str, list[Row]] = {name: [] for name in (EACH, EFFECTS, GAINS)}
-    for own, level in zip(found, levels, strict=True):
+    for own, level in zip(cell_results, levels, strict=True):
         x = SPLIT.join(level[name] for name in varied)
-        rows[EACH] += _rows(wanted, found, own, x)
-        for base in _bases(found, own) if own.online else ():
+        rows[EACH] += _rows(wanted, cell_results, own, x)
+        for base in _bases(cell_results, own) if own.online else ():
             pairs = zip(own.online, base.online, strict=True)
             gaps = np.percentile(np.concatenate([gaps_percent(*pair) for pair in pairs]), PERCENTILES).tolist()
             at = SPLIT.join(each for each in (x, own.scheme) if each)
@@ -232,12 +234,12 @@ def results_of(wanted: Wanted, found: Sequence[Found]) -> Results:
     return Results(layouts, rows, {"seeds": list(wanted.seeds)})
 
 
-def _bases(found: Sequence[Found], own: Found) -> list[Found]:
-    bases = (base_of(found, own, name) for name in COMPARED)
+def _bases(results: Sequence[CellResult], own: CellResult) -> list[CellResult]:
+    bases = (base_of(results, own, name) for name in COMPARED)
     return [base for base in bases if base is not None and base is not own]
 
 
-def _rows(wanted: Wanted, found: Sequence[Found], own: Found, x: str) -> Iterator[Row]:
+def _rows(wanted: Selection, results: Sequence[CellResult], own: CellResult, x: str) -> Iterator[Row]:
     """Yield the figures of a scheme at a point: percentages draw by draw."""
 
     def row(figure: str, seed: int, value: float, unit: str = "%") -> Row:
@@ -248,7 +250,7 @@ def _rows(wanted: Wanted, found: Sequence[Found], own: Found, x: str) -> Iterato
         yield row("mean (s)", seed, online.mean_s, "s")
     for seed, batch in zip(wanted.seeds, own.batch, strict=False):
         yield row("batch (s)", seed, batch.makespan_ms / 1000.0, "s")
-    for base in _bases(found, own):
+    for base in _bases(results, own):
         for seed, ours, theirs in zip(wanted.seeds, own.online, base.online, strict=False):
             yield row(f"median shorter than {base.scheme} (%)", seed, median_shorter(ours, theirs))
             yield row(f"mean shorter than {base.scheme} (%)", seed, mean_shorter(ours, theirs))

@@ -152,8 +152,8 @@ def _offline_range(swept: Mapping[tuple[float, float], Offline]) -> Iterator[Row
             yield Row("median shorter than bfs (%)", "one DAG, offline", point_name(point), number, value, "%")
 
 
-def _shorter_than_bfs(outcome: Outcome, found: Result) -> float:
-    return median_shorter(found, outcome.one_queue["bfs"])
+def _shorter_than_bfs(outcome: Outcome, result: Result) -> float:
+    return median_shorter(result, outcome.one_queue["bfs"])
 
 
 def _alone(outcomes: Sequence[Outcome]) -> dict[str, list[float]]:
@@ -170,15 +170,15 @@ def _spread(values: Mapping[str, Sequence[float]], unit: str) -> Iterator[Row]:
         yield from (Row(title, name, "", 0, float(value), unit) for title, value in found.items())
 
 
-def plot_graphene(outcomes: Sequence[Outcome], offline: Offline | None, found: Results, folder: Path) -> list[Path]:
+def plot_graphene(outcomes: Sequence[Outcome], offline: Offline | None, results: Results, folder: Path) -> list[Path]:
     """Draw the plots of what was run and return their files."""
     drawn = {f"gaps-{workload}": _gaps(outcomes, workload) for workload in outcomes[0].online}
     if offline is not None:
         over = {name: share_up_to(offline.over_bound(name)) for name in offline.makespans}
         drawn["offline"] = Panel(over, "executed makespan over the lower bound", "share of DAGs")
     files = [panels([panel], folder / f"graphene-{name}.png") for name, panel in drawn.items()]
-    gains = [row for row in found.rows["graphene-range"] if row.figure == "median shorter than bfs (%)"]
-    named = {"fairness": found.rows["graphene-fairness"], "range": gains}
+    gains = [row for row in results.rows["graphene-range"] if row.figure == "median shorter than bfs (%)"]
+    named = {"fairness": results.rows["graphene-fairness"], "range": gains}
     return files + [lines(rows, folder / f"graphene-{name}.png") for name, rows in named.items() if rows]
 
 

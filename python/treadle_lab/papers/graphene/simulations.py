@@ -127,10 +127,10 @@ def makespan(algorithm: str, instance: Instance, schedules: int) -> tuple[int, i
     """Return a DAG's executed makespan by an algorithm, and the best lower bound known."""
     where = (instance.dag, instance.capacity, instance.machines)
     if algorithm in NAMES:
-        found = baseline(algorithm, *where)
+        plan_found = baseline(algorithm, *where)
     else:
-        found = plan(*where, schedules, options=Options(paper=algorithm == "graphene-paper"))
-    return found.executed_makespan, found.bounds.best
+        plan_found = plan(*where, schedules, options=Options(paper=algorithm == "graphene-paper"))
+    return plan_found.executed_makespan, plan_found.bounds.best
 
 
 def compare_offline(
@@ -305,7 +305,7 @@ def jain_by_window(run: SimulatedRun) -> dict[int, float]:
     busy = np.array(
         [[_has_job(state.apps, leaf, window.begin_ms, window.end_ms) for leaf in leaves] for window in windows]
     )
-    found = {}
+    by_window = {}
     for seconds in WINDOWS_S:
         bins = (ends - 1) // (1000 * seconds)
         values = []
@@ -314,8 +314,8 @@ def jain_by_window(run: SimulatedRun) -> dict[int, float]:
             if busy[inside].all():
                 share = used[inside].sum(axis=0).max(axis=1)
                 values.append(float(share.sum() ** 2 / (len(share) * (share**2).sum())) if share.any() else 1.0)
-        found[seconds] = float(np.mean(values)) if values else float("nan")
-    return found
+        by_window[seconds] = float(np.mean(values)) if values else float("nan")
+    return by_window
 
 
 def _has_job(apps: Any, leaf: int, begin_ms: int, end_ms: int) -> bool:

@@ -147,7 +147,7 @@ def dags_of(seed: int, size: Size) -> list[tuple[int, Dag]]:
 
 
 def _played(name: str, dag: Dag) -> Dag:
-    asked = {MEMORY: "memory", VCORES: "cpu", NETWORK: "network"}
+    resource_names = {MEMORY: "memory", VCORES: "cpu", NETWORK: "network"}
     return Dag(
         name,
         tuple(
@@ -156,7 +156,7 @@ def _played(name: str, dag: Dag) -> Dag:
                 duration_ms=max(1, round(TIMES * stage.duration_ms)),
                 demand={
                     name: float(UNIT[name] * math.ceil(round(UNITS * stage.demand[of], 6)))
-                    for name, of in asked.items()
+                    for name, of in resource_names.items()
                 },
             )
             for stage in dag.stages
@@ -259,14 +259,14 @@ def results_of(draws: Sequence[Draw], size: Size) -> Results:
         rows.append(Row("median gap of jobs (%)", scheme.title, "", 0, median(gaps), "%"))
         rows.append(Row("jobs by a plan", scheme.title, "", 0, planned, "1"))
     facts = {"size": asdict(size), "times": TIMES, "heartbeat_ms": HEARTBEAT_MS, "goal_percent": GOAL}
-    found = Results(LAYOUTS, {"graphene-testbed": rows}, facts_of(draws) | facts, {"testbed-pace": pace_table(draws)})
-    found.facts["shortfalls"] += _unplanned(draws, played)
-    reached = found.figure("graphene-testbed", "median shorter than stock (%)", played[-1].title)
+    results = Results(LAYOUTS, {"graphene-testbed": rows}, facts_of(draws) | facts, {"testbed-pace": pace_table(draws)})
+    results.facts["shortfalls"] += _unplanned(draws, played)
+    reached = results.figure("graphene-testbed", "median shorter than stock (%)", played[-1].title)
     if played[-1].name == OURS and reached.mean < GOAL:
-        found.facts["shortfalls"].append(
+        results.facts["shortfalls"].append(
             f"the median is {reached} % shorter with Graphene than with stock; the goal is {GOAL:.0f} %"
         )
-    return found
+    return results
 
 
 def _rows(draw: Draw, scheme: TestbedScheme) -> Iterator[Row]:

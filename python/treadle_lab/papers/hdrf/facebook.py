@@ -258,12 +258,12 @@ def medians_of(jobs: JobSpans, job: I64, start_ms: I64, end_ms: I64) -> dict[str
         leaf: _at_a_time(times_ms, jobs.arrival_ms[which], jobs.end_ms[which]) > 0 for leaf, which in own.items()
     }
     contended = np.logical_and.reduce([has_jobs[leaf] for leaf in LARGE_LEAVES])
-    found = {}
+    medians = {}
     for leaf, which in own.items():
         tasks = which[job]
         running = _at_a_time(times_ms, start_ms[tasks], end_ms[tasks])
-        found[leaf] = _median(running, np.where(contended & has_jobs[leaf], length_ms, 0))
-    return found
+        medians[leaf] = _median(running, np.where(contended & has_jobs[leaf], length_ms, 0))
+    return medians
 
 
 def _at_a_time(times_ms: Any, begin_ms: Any, end_ms: Any) -> Any:

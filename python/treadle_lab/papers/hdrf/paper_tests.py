@@ -332,13 +332,13 @@ def faults(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list
     A leaf starves that has nothing though the paper gives it at least one task. A resource lies idle if more of it is
     unused than in the paper's shares, by more than the largest task needs of it.
     """
-    found = [f"{leaf} starves" for leaf, tasks in expected.items() if tasks >= 1 and step.tasks[leaf] == 0]
+    faults_found = [f"{leaf} starves" for leaf, tasks in expected.items() if tasks >= 1 and step.tasks[leaf] == 0]
     for resource in ("cpu", "gpu"):
         needs = {leaf: test.demands[leaf][resource] for leaf in expected}
         idle = sum(need * (expected[leaf] - step.tasks[leaf]) for leaf, need in needs.items())
         if idle > max(needs.values(), default=0):
-            found.append(f"{idle:.3g} {resource} idle")
-    return found
+            faults_found.append(f"{idle:.3g} {resource} idle")
+    return faults_found
 
 
 def missed(run: Run) -> list[str]:

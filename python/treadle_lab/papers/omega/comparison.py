@@ -76,7 +76,7 @@ def read_reference(file: Path) -> dict[Key, list[Row]]:
     Raises:
         UserError: the file cannot be read as such.
     """
-    found: dict[Key, list[Row]] = {}
+    reference: dict[Key, list[Row]] = {}
     try:
         with file.open(newline="", encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
@@ -87,12 +87,12 @@ def read_reference(file: Path) -> dict[Key, list[Row]]:
                     float(row["t_job_service_s"]),
                 )
                 values: Row = {name: float(row[name]) for name in TOLERANCES}
-                found.setdefault((point, row["scheduler"]), []).append(values)
+                reference.setdefault((point, row["scheduler"]), []).append(values)
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise UserError(
             f"{file}: not a file of the reference's runs ({error}); see data/omega-simulator/README.md"
         ) from None
-    return found
+    return reference
 
 
 def spread_of(rows: Sequence[Row], figure: str) -> Spread:
@@ -103,11 +103,11 @@ def spread_of(rows: Sequence[Row], figure: str) -> Spread:
 
 def rows_by_scheduler(runs: Sequence[Run]) -> dict[Key, list[Row]]:
     """Return our rows by point and scheduler."""
-    found: dict[Key, list[Row]] = {}
+    rows: dict[Key, list[Row]] = {}
     for run in runs:
         for row in run.rows():
-            found.setdefault((run.point, str(row["scheduler"])), []).append(row)
-    return found
+            rows.setdefault((run.point, str(row["scheduler"])), []).append(row)
+    return rows
 
 
 def compare(runs: Sequence[Run], reference: Mapping[Key, list[Row]]) -> list[Comparison]:

@@ -63,9 +63,9 @@ class Point:
     @property
     def built(self) -> Architecture:
         """The architecture."""
-        found = ARCHITECTURES.get(self.architecture)
-        if found is not None:
-            return found
+        architecture = ARCHITECTURES.get(self.architecture)
+        if architecture is not None:
+            return architecture
         count = int(self.architecture.removeprefix("omega"))
         return shared_state(self.architecture, f"shared state, {count} batch schedulers", count)
 
@@ -374,14 +374,14 @@ def google_left_s(path: Path) -> F64:
         WorkloadError: there is no jobs table, or a row is wrong.
     """
     table = needed_file(path, JOBS_FILE, "name the folder of the Google 2011 extract") if path.is_dir() else path
-    found = []
+    left_s = []
     for place, fields in read_table(table, JOBS_HEADER):
         if place.time_ms("submit_s", fields[1]) > WINDOW_MS:
             break
         end_ms = place.time_ms("end_s", fields[3]) if fields[3] else None
         if end_ms is None or end_ms > WINDOW_MS:
-            found.append(np.inf if end_ms is None else (end_ms - WINDOW_MS) / 1000)
-    return np.array(found)
+            left_s.append(np.inf if end_ms is None else (end_ms - WINDOW_MS) / 1000)
+    return np.array(left_s)
 
 
 def read_google_day(folder: Path, start_percent: int = START_PERCENT) -> GoogleDay:

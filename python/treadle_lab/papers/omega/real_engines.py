@@ -130,15 +130,15 @@ def engine_counts(load: Load, seed: int, *, check: bool = False) -> Counts:
 
 def compare(cell: Sequence[Counts], engines: Sequence[Counts]) -> list[Agreement]:
     """Return the figures of both over all seeds: conflicts and transactions added up, means of the others."""
-    found = []
+    agreements = []
     for name in SCHEDULERS:
         ours, theirs = [each[name] for each in engines], [each[name] for each in cell]
-        found += [
+        agreements += [
             Agreement(name, "conflict fraction", _fraction(theirs), _fraction(ours), CONFLICTS_WITHIN),
             Agreement(name, "busyness", _mean(theirs, "busyness"), _mean(ours, "busyness"), BUSYNESS_WITHIN),
             Agreement(name, "wait (s)", _mean(theirs, "wait_s"), _mean(ours, "wait_s"), None),
         ]
-    return found
+    return agreements
 
 
 def run_both(load: Load, seeds: Sequence[int], progress: Callable[[int], None]) -> list[Agreement]:

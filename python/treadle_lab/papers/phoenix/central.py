@@ -22,11 +22,11 @@ from treadle.simulate.batch import NOBODY
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import SimulatedRun, Simulation, warm_up
 from treadle.workload.job import Framework, Job, Workload
-from treadle_lab.harness.runs import Asked, digest_of, run_all
+from treadle_lab.harness.runs import RunSettings, digest_of, run_all
 from treadle_lab.models.kernels import Progress
 from treadle_lab.models.worker_state import Trace
 from treadle_lab.models.workers import Eligible, Outcome
-from treadle_lab.papers.phoenix.constraints import ANYTHING, Machines, Wanted
+from treadle_lab.papers.phoenix.constraints import ANYTHING, Machines, TraceConstraints
 
 PREFIX: Final = "m/"
 """Of attributes, so that none is taken for a rack, a host, a partition or a resource type."""
@@ -76,7 +76,7 @@ def simulate_central(
     central: Central,
     trace: Trace,
     slots: int,
-    wanted: Wanted,
+    wanted: TraceConstraints,
     eligible: Eligible,
     *,
     seed: int,
@@ -142,7 +142,7 @@ def _attributes(machines: Machines, machine: int) -> dict[str, str]:
     return {PREFIX + name: value for name, value in machines.of(machine).items() if value}
 
 
-def _workload(trace: Trace, wanted: Wanted, eligible: Eligible, *, negotiates: bool) -> Workload:
+def _workload(trace: Trace, wanted: TraceConstraints, eligible: Eligible, *, negotiates: bool) -> Workload:
     """Return the jobs as applications."""
     durations = np.split((1000 * trace.duration_s).astype(np.int64), trace.first_task[1:-1])
     made = []
@@ -192,7 +192,7 @@ class CentralRun:
     name: str
     trace: Trace
     slots: int
-    wanted: Wanted
+    wanted: TraceConstraints
     eligible: Eligible
     """Which follows from the others."""
     seed: int
@@ -221,7 +221,7 @@ def about_cpu_s(trace: Trace) -> float:
 
 
 def run_central(
-    runs: Sequence[CentralRun], progress: Progress | None = None, asked: Asked | None = None
+    runs: Sequence[CentralRun], progress: Progress | None = None, settings: RunSettings | None = None
 ) -> list[Outcome]:
     """Run all; results do not depend on how many run at a time.
 
@@ -238,7 +238,9 @@ def run_central(
         if progress is not None:
             progress(done * jobs, total * jobs)
 
-    return [_outcome_of(each) for each in run_all(runs, _run, Asked() if asked is None else asked, count_jobs)]
+    return [
+        _outcome_of(each) for each in run_all(runs, _run, RunSettings() if settings is None else settings, count_jobs)
+    ]
 
 
 def _run(run: CentralRun) -> dict[str, Any]:
@@ -259,11 +261,11 @@ def _run(run: CentralRun) -> dict[str, Any]:
     }
 
 
-def _outcome_of(found: dict[str, Any]) -> Outcome:
+def _outcome_of(document: dict[str, Any]) -> Outcome:
     return Outcome(
-        np.asarray(found["response_s"], np.float64),
-        np.asarray(found["queued_s"], np.float64),
-        np.asarray(found["relaxed"], np.int32),
+        np.asarray(document["response_s"], np.float64),
+        np.asarray(document["queued_s"], np.float64),
+        np.asarray(document["relaxed"], np.int32),
         None,
-        found["cpu_s"],
+        document["cpu_s"],
     )

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from treadle.constraints import ANY, Conjunction, Predicate, conjunction
 from treadle.errors import UserError
 from treadle.workload.clusters import SwimModel, swim_jobs
-from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
+from treadle_lab.harness.data import FACEBOOK_2010, given_or_default
 from treadle_lab.harness.data import GOOGLE as GOOGLE_2011
 from treadle_lab.models.worker_state import Trace, google_trace, trace_of
 from treadle_lab.models.workers import Eligible, Groups
@@ -58,18 +58,18 @@ class Machines:
 
     def meeting(self, wanted: Conjunction) -> Flags:
         """Return for each machine whether it meets a conjunction."""
-        found = np.ones(self.slots, np.bool_)
+        eligible = np.ones(self.slots, np.bool_)
         for predicate in wanted.predicates:
             if predicate not in self._known:
                 values, codes = self._columns[predicate.name]
                 holds = [predicate.holds((str(value),) if value else ()) for value in values]
                 self._known[predicate] = np.array(holds, np.bool_)[codes]
-            found &= self._known[predicate]
-        return found
+            eligible &= self._known[predicate]
+        return eligible
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JobConstraints:
     """What a job asks for.
 
     Attributes:
@@ -81,18 +81,18 @@ class Asked:
     soft: Conjunction
 
 
-ANYTHING: Final = Asked(ANY, ANY)
+ANYTHING: Final = JobConstraints(ANY, ANY)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TraceConstraints:
     """What machines have, and what jobs ask for by their places in the trace."""
 
     machines: Machines
-    asked: Mapping[int, Asked]
+    asked: Mapping[int, JobConstraints]
 
 
-def eligible_of(trace: Trace, machines: Machines, asked: Mapping[int, Asked]) -> Eligible:
+def eligible_of(trace: Trace, machines: Machines, constraints: Mapping[int, JobConstraints]) -> Eligible:
     """Return who may run where.
 
     A soft constraint that no machine meets together with the hard ones is left out.
@@ -100,7 +100,7 @@ def eligible_of(trace: Trace, machines: Machines, asked: Mapping[int, Asked]) ->
     Args:
         trace: the jobs
         machines: in order; the first ones are in front of the long partition
-        asked: by the place of the job in the trace, as `Trace` has it
+        constraints: by the place of the job in the trace, as `Trace` has it
 
     Raises:
         UserError: no machine meets a job's hard constraints.
@@ -109,7 +109,7 @@ def eligible_of(trace: Trace, machines: Machines, asked: Mapping[int, Asked]) ->
     rows: dict[Conjunction, int] = {}
     full, hard = np.zeros(len(trace), np.int32), np.zeros(len(trace), np.int32)
     constrained = np.zeros(len(trace), np.bool_)
-    for job, wanted in asked.items():
+    for job, wanted in constraints.items():
         hard[job] = _group(wanted.hard, machines, groups, rows)
         if hard[job] < 0:
             raise UserError(f"job {job}: no machine meets {wanted.hard.text()!r}; ask for less")
@@ -122,8 +122,8 @@ def eligible_of(trace: Trace, machines: Machines, asked: Mapping[int, Asked]) ->
 def _group(wanted: Conjunction, machines: Machines, groups: Groups, rows: dict[Conjunction, int]) -> int:
     """Return the number of the group of machines that meet a conjunction; -1 if there is none."""
     if wanted not in rows:
-        found = machines.meeting(wanted)
-        rows[wanted] = groups.number(found) if found.any() else -1
+        eligible = machines.meeting(wanted)
+        rows[wanted] = groups.number(eligible) if eligible.any() else -1
         if len(groups.rows) * machines.slots > ELIGIBLE_BYTES_MAX:
             raise UserError(f"{len(groups.rows)} sets of machines that jobs may run on are too many; ask alike")
     return rows[wanted]
@@ -194,7 +194,7 @@ def _column(kind: Kind, slots: int, supply: float, random: np.random.Generator) 
     return column
 
 
-def asked(trace: Trace, random: np.random.Generator, constrained: float = CONSTRAINED) -> dict[int, Asked]:
+def asked(trace: Trace, random: np.random.Generator, constrained: float = CONSTRAINED) -> dict[int, JobConstraints]:
     """Return the constraints of jobs, by their places in the trace; so large a share of tasks has one."""
     order = random.permutation(len(trace))
     tasks = np.cumsum(trace.tasks[order])
@@ -203,7 +203,7 @@ def asked(trace: Trace, random: np.random.Generator, constrained: float = CONSTR
     return {int(job): _asked(weights / weights.sum(), random) for job in np.sort(chosen)}
 
 
-def _asked(weights: npt.NDArray[np.float64], random: np.random.Generator) -> Asked:
+def _asked(weights: npt.NDArray[np.float64], random: np.random.Generator) -> JobConstraints:
     count = 2 if random.random() < MORE else 1
     hard: list[Predicate] = []
     soft: list[Predicate] = []
@@ -212,17 +212,17 @@ def _asked(weights: npt.NDArray[np.float64], random: np.random.Generator) -> Ask
         value = kind.values[int(random.integers(len(kind.values)))]
         predicate = Predicate(kind.name, ">=" if kind.is_least else "=", (value,))
         (soft if kind.is_soft else hard).append(predicate)
-    return Asked(conjunction(tuple(hard)), conjunction(tuple(soft)))
+    return JobConstraints(conjunction(tuple(hard)), conjunction(tuple(soft)))
 
 
-def made_for(trace: Trace, slots: int, supply: float, seed: int, constrained: float = CONSTRAINED) -> Wanted:
+def made_for(trace: Trace, slots: int, supply: float, seed: int, constrained: float = CONSTRAINED) -> TraceConstraints:
     """Return what machines have and jobs ask for, drawn from a seed."""
     random = np.random.default_rng(np.random.SeedSequence([seed, 2]))
     have = machines(slots, supply, random)
-    return Wanted(have, {job: _met(one, have) for job, one in asked(trace, random, constrained).items()})
+    return TraceConstraints(have, {job: _met(one, have) for job, one in asked(trace, random, constrained).items()})
 
 
-def _met(wanted: Asked, have: Machines) -> Asked:
+def _met(wanted: JobConstraints, have: Machines) -> JobConstraints:
     """Return what a job asks for, with one hard condition left of two that no machine of a small cluster meets."""
     if have.meeting(wanted.hard).any():
         return wanted
@@ -276,8 +276,8 @@ def trace_named(name: str, tell: Callable[[str], None] = lambda _: None) -> Trac
     if name == YAHOO:
         return yahoo()
     if name == FACEBOOK:
-        return facebook(given_or_found(None, FACEBOOK_2010, tell))
-    return _with_cutoff(google_trace(given_or_found(None, GOOGLE_2011, tell)))
+        return facebook(given_or_default(None, FACEBOOK_2010, tell))
+    return _with_cutoff(google_trace(given_or_default(None, GOOGLE_2011, tell)))
 
 
 def _with_cutoff(trace: Trace) -> Trace:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from treadle_lab.harness.runs import Asked
+from treadle_lab.harness.runs import RunSettings
 from treadle_lab.models.kernels import Progress, on_all_cores
 from treadle_lab.models.worker_state import Trace
 from treadle_lab.models.workers import RELAXED_SLOWDOWN, SYSTEMS, Eligible, Outcome, simulate_workers, warm_up
@@ -20,7 +20,7 @@ from treadle_lab.papers.phoenix.constraints import (
     CONSTRAINED,
     KINDS,
     Machines,
-    Wanted,
+    TraceConstraints,
     eligible_of,
     made_for,
     trace_named,
@@ -48,17 +48,17 @@ class Setup:
     trace: Trace
     slots: int
     faster: float
-    wanted: Callable[[int], Wanted]
+    wanted: Callable[[int], TraceConstraints]
     relaxed_slowdown: float = RELAXED_SLOWDOWN
 
-    def eligible(self, wanted: Wanted) -> Eligible:
+    def eligible(self, wanted: TraceConstraints) -> Eligible:
         """Return who may run where."""
         return eligible_of(self.trace, wanted.machines, wanted.asked)
 
 
-def unconstrained(slots: int) -> Wanted:
+def unconstrained(slots: int) -> TraceConstraints:
     """Return machines that have nothing, and jobs that ask for nothing."""
-    return Wanted(Machines(slots, {}), {})
+    return TraceConstraints(Machines(slots, {}), {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +99,7 @@ def run_systems(
     seeds: Sequence[int],
     progress: Progress | None = None,
     central_progress: Progress | None = None,
-    asked: Asked | None = None,
+    settings: RunSettings | None = None,
 ) -> list[Run]:
     """Run each system with each seed, of which each has the same constraints for all systems.
 
@@ -109,7 +109,7 @@ def run_systems(
         seeds: of constraints and draws
         progress: called with the runs that have ended, but for those of the engine
         central_progress: called with the jobs that have ended in runs of the engine
-        asked: where runs of the engine are kept, and how many run at a time
+        settings: where runs of the engine are kept, and how many run at a time
 
     Returns:
         Runs by system, then seed.
@@ -120,13 +120,13 @@ def run_systems(
     if wanted:
         warm_up()
     done = on_all_cores(lambda one: _run(setup, eligible(one[0]), *one, keep=one[0] == seeds[0]), wanted, progress)
-    done += _run_central(central, setup, seeds, central_progress, asked)
+    done += _run_central(central, setup, seeds, central_progress, settings)
     found = {(run.system, run.seed): run for run in done}
     return [found[name, seed] for name in names for seed in seeds]
 
 
 def _run_central(
-    names: Sequence[str], setup: Setup, seeds: Sequence[int], progress: Progress | None, asked: Asked | None
+    names: Sequence[str], setup: Setup, seeds: Sequence[int], progress: Progress | None, settings: RunSettings | None
 ) -> list[Run]:
     """Run the engine itself."""
     if not names:
@@ -138,7 +138,7 @@ def _run_central(
         runs += [
             CentralRun(name, setup.trace, setup.slots, wanted, eligible, seed, setup.relaxed_slowdown) for name in names
         ]
-    outcomes = run_central(runs, progress, asked)
+    outcomes = run_central(runs, progress, settings)
     return [
         _figures(setup, run.eligible, run.seed, run.name, outcome, keep=run.seed == seeds[0])
         for run, outcome in zip(runs, outcomes, strict=True)

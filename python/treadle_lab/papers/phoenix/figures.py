@@ -90,7 +90,7 @@ def read_reference(file: Path) -> Figures:
 
 def compare(runs: Sequence[Run], originals: Figures) -> list[Comparison]:
     """Compare the means over seeds with the original's, where it ran the same."""
-    found = []
+    comparisons = []
     for system in dict.fromkeys(run.system for run in runs):
         own = [run for run in runs if run.system == system]
         for row in own[0].rows:
@@ -101,8 +101,8 @@ def compare(runs: Sequence[Run], originals: Figures) -> list[Comparison]:
             for figure, tolerance in TOLERANCES[kind].items():
                 here = float(np.mean([run.figure(kind, figure) for run in own]))
                 allowed = DLWL_TOLERANCE if system == "dlwl" else tolerance
-                found.append(Comparison(system, slots, kind, figure, here, original[figure], allowed))
-    return found
+                comparisons.append(Comparison(system, slots, kind, figure, here, original[figure], allowed))
+    return comparisons
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,15 +195,15 @@ def slowdowns_of(runs: Sequence[Run], setup: Setup) -> list[Row]:
     That is the mean response time with constraints over that without: none unless Eagle was run with and without.
     """
     response_s = {(run.system, run.seed): run.response_s for run in runs if run.system in (SYSTEM, WITHOUT)}
-    found = []
+    rows = []
     for seed in (seed for system, seed in response_s if system == SYSTEM and (WITHOUT, seed) in response_s):
         with_s, without_s = response_s[SYSTEM, seed], response_s[WITHOUT, seed]
         for kind, jobs in _jobs_by_kind(setup, seed).items():
             longer = float(with_s[jobs].mean() / without_s[jobs].mean())
-            found.append(Row("jobs", kind, "", seed, len(jobs), "1"))
-            found.append(Row("here", kind, "", seed, longer, RATIO, PAPER.get(kind)))
-    order = [*PAPER, *sorted({row.series for row in found} - set(PAPER))]
-    return sorted(found, key=lambda row: order.index(row.series))
+            rows.append(Row("jobs", kind, "", seed, len(jobs), "1"))
+            rows.append(Row("here", kind, "", seed, longer, RATIO, PAPER.get(kind)))
+    order = [*PAPER, *sorted({row.series for row in rows} - set(PAPER))]
+    return sorted(rows, key=lambda row: order.index(row.series))
 
 
 def _jobs_by_kind(setup: Setup, seed: int) -> dict[str, list[int]]:

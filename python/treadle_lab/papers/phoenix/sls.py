@@ -196,13 +196,13 @@ def results_of(draws: Sequence[Draw], settings: Settings) -> Results:
             if (theirs := figures_s(draw.runs[over]).get(figure))
         ],
     }
-    found = Results(LAYOUTS, rows, facts_of(draws) | {"settings": asdict(settings)})
-    found.facts["shortfalls"] += [*_misplaced(draws), *_rejected(draws), *_missed(found)]
+    results = Results(LAYOUTS, rows, facts_of(draws) | {"settings": asdict(settings)})
+    results.facts["shortfalls"] += [*_misplaced(draws), *_rejected(draws), *_missed(results)]
     short = sum(job.name.startswith(SHORT) for draw in draws for job in draw.runs[OURS].jobs)
     if short < SHORT_JOBS:
         text = f"{short} short jobs a scheduler: {SHORT_JOBS} are needed for an answer; raise --rounds"
-        found.facts["shortfalls"].append(text)
-    return found
+        results.facts["shortfalls"].append(text)
+    return results
 
 
 def times_s(run: Played, *, short: bool) -> list[float]:
@@ -240,9 +240,9 @@ def _rejected(draws: Sequence[Draw]) -> Iterator[str]:
             yield f"{scheme}: {rejected} of {made} proposals were for nodes that asks may not use"
 
 
-def _missed(found: Results) -> Iterator[str]:
+def _missed(results: Results) -> Iterator[str]:
     for (over, figure), goal in GOALS.items():
-        reached = found.figure("phoenix-testbed-goals", figure, f"{OURS} over {over}")
+        reached = results.figure("phoenix-testbed-goals", figure, f"{OURS} over {over}")
         if reached.mean > goal:
             yield f"{figure}: {reached} of {over}'s; the goal is {goal}"
 

@@ -16,7 +16,7 @@ from treadle.compiled.array_types import F64
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
 from treadle.workload.generate import CONTAINER
-from treadle_lab.harness.runs import Asked, digest_of, run_all, run_to_the_end
+from treadle_lab.harness.runs import RunSettings, digest_of, run_all, run_to_the_end
 from treadle_lab.papers.slearn.paper import NODES, levels
 from treadle_lab.papers.slearn.schemes import Model, Scheme, slearn
 from treadle_lab.papers.slearn.trace import Choices, Source, Trace
@@ -188,9 +188,9 @@ def run_one(wanted: SchemeRun) -> dict[str, Any]:
     """Run a draw under a scheme; return each job's completion and waiting time, and how long the simulation took."""
     run = run_model if wanted.model else run_scheme
     trace, nodes = wanted.draws.trace(wanted.seed), wanted.draws.nodes
-    found = run(trace, wanted.scheme, nodes)
-    waits_ms = None if found.wait_ms is None else found.wait_ms.tolist()
-    return {"completion_ms": found.completion_ms.tolist(), "wall_s": found.wall_s, "wait_ms": waits_ms}
+    result = run(trace, wanted.scheme, nodes)
+    waits_ms = None if result.wait_ms is None else result.wait_ms.tolist()
+    return {"completion_ms": result.completion_ms.tolist(), "wall_s": result.wall_s, "wait_ms": waits_ms}
 
 
 def run_draws(
@@ -199,7 +199,7 @@ def run_draws(
     schemes: Sequence[Scheme],
     *,
     model: bool = False,
-    asked: Asked | None = None,
+    settings: RunSettings | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Outcome]:
     """Run each draw under all schemes, on the engine in the simulator or, with ``model``, on the plain model.
@@ -209,7 +209,7 @@ def run_draws(
         seeds: which
         schemes: what is compared
         model: takes the plain model
-        asked: where results are kept, and how many run at a time; None: one at a time, in this process
+        settings: where results are kept, and how many run at a time; None: one at a time, in this process
         progress: called with the runs that are done, and their number
 
     Raises:
@@ -217,10 +217,10 @@ def run_draws(
     """
     draws.trace(seeds[0])  # an error in the extract is reported once
     tasks = [SchemeRun(draws, seed, scheme, model) for seed in seeds for scheme in schemes]
-    found = run_all(tasks, run_one, Asked(processes=1) if asked is None else asked, progress)
+    results = run_all(tasks, run_one, RunSettings(processes=1) if settings is None else settings, progress)
     outcomes = []
     for at, seed in enumerate(seeds):
-        own = dict(zip((scheme.name for scheme in schemes), found[at * len(schemes) :], strict=False))
+        own = dict(zip((scheme.name for scheme in schemes), results[at * len(schemes) :], strict=False))
         completion_ms = {name: np.asarray(each["completion_ms"], np.float64) for name, each in own.items()}
         wall_s = {name: each["wall_s"] for name, each in own.items()}
         wait_ms = {name: np.asarray(each["wait_ms"], np.float64) for name, each in own.items() if each["wait_ms"]}

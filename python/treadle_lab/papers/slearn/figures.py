@@ -183,17 +183,17 @@ def variation(outcome: Outcome) -> Iterator[Found]:
             yield f"P{part}", name, float(np.percentile(known, part)), "1", None, None
 
 
-def plot_slearn(by_load: Mapping[float, Sequence[Outcome]], found: Results, folder: Path) -> list[Path]:
+def plot_slearn(by_load: Mapping[float, Sequence[Outcome]], results: Results, folder: Path) -> list[Path]:
     """Draw the plots of each load and return their files; of several loads each has a folder."""
     several = len(by_load) > 1
     return [
         file
         for load, outcomes in by_load.items()
-        for file in _plot(f"{load:g}", outcomes, found, folder / f"load-{load:g}" if several else folder)
+        for file in _plot(f"{load:g}", outcomes, results, folder / f"load-{load:g}" if several else folder)
     ]
 
 
-def _plot(load: str, outcomes: Sequence[Outcome], found: Results, folder: Path) -> list[Path]:
+def _plot(load: str, outcomes: Sequence[Outcome], results: Results, folder: Path) -> list[Path]:
     others = [name for name in outcomes[0].completion_ms if TITLES.get(name) and name != "slearn"]
     by_job = {
         name: share_up_to(
@@ -204,10 +204,10 @@ def _plot(load: str, outcomes: Sequence[Outcome], found: Results, folder: Path) 
     errors = {name: share_up_to(np.concatenate([each.errors(name) for each in outcomes])) for name in ESTIMATORS}
     over, x = "completion time over that with SLearn", (0.1, 100)
     drawn = {
-        "speedup": _beside(row for row in found.rows["slearn-times"] if (row.x, row.figure) == (load, OVER_SLEARN)),
+        "speedup": _beside(row for row in results.rows["slearn-times"] if (row.x, row.figure) == (load, OVER_SLEARN)),
         "speedup-by-job": Panel(by_job, over, "share of jobs", scales=("log", "linear"), x_range=x),
         "error": Panel(errors, "error of a wide job's mean task duration (%)", "share of wide jobs", x_range=(0, 200)),
-        "sensitivity": _beside(row for row in found.rows["slearn-settings"] if row.x == load),
+        "sensitivity": _beside(row for row in results.rows["slearn-settings"] if row.x == load),
     }
     return [panels([panel], folder / f"slearn-{name}.png") for name, panel in drawn.items() if panel.lines]
 

@@ -159,11 +159,11 @@ def results_of(draws: Sequence[WideDraw], nodes: int) -> Results:
     """Return everything."""
     rows = [row for draw in draws for name in draw.runs if name != OURS for row in _rows(draw, name)]
     facts = facts_of(draws) | {"nodes": nodes, "times": TIMES, "goal": {f"{BASELINES[0]} over {OURS}": GOAL}}
-    found = Results(LAYOUTS, {"slearn-testbed": rows}, facts, {"testbed-pace": pace_table(draws)})
-    reached = found.figure("slearn-testbed", "all jobs", TITLES[BASELINES[0]])
+    results = Results(LAYOUTS, {"slearn-testbed": rows}, facts, {"testbed-pace": pace_table(draws)})
+    reached = results.figure("slearn-testbed", "all jobs", TITLES[BASELINES[0]])
     if reached.mean < GOAL:
-        found.facts["shortfalls"].append(f"{BASELINES[0]} over SLearn: {reached}; the goal is {GOAL}")
-    return found
+        results.facts["shortfalls"].append(f"{BASELINES[0]} over SLearn: {reached}; the goal is {GOAL}")
+    return results
 
 
 def _rows(draw: WideDraw, name: str) -> Iterator[Row]:

@@ -436,7 +436,7 @@ class Source:
     def _estimates(self, groups: Groups) -> dict[str, list[Estimate]]:
         """Estimate each stage from history and, by default, the drawn jobs before, as if ended at once."""
         history: History = loads(self._history)  # noqa: S301 (our own, and far faster than a deep copy)
-        found: dict[str, list[Estimate]] = {name: [] for name in ESTIMATORS}
+        estimates: dict[str, list[Estimate]] = {name: [] for name in ESTIMATORS}
         usual = Estimate(self._usual_ms, self._usual_ms / 100, self._usual_ms * 100, NO_IDEA)
         for group in groups:
             stages = [
@@ -447,32 +447,34 @@ class Source:
             for stage in stages:
                 for name, said in stage.items():
                     scaled = SCALED.get(name) if stage is not first else None
-                    found[name].append(scaled_by_history(stage[scaled], first[name], first[scaled]) if scaled else said)
+                    estimates[name].append(
+                        scaled_by_history(stage[scaled], first[name], first[scaled]) if scaled else said
+                    )
             if not self._choices.train_once:
                 for record in group:
                     history.add(record)
-        return found
+        return estimates
 
     def _by_the_letter(self, groups: Groups) -> dict[str, list[Estimate]]:
         """Estimate each stage as the paper's 3Sigma and Point-Est do, whatever is drawn before it."""
-        found: dict[str, list[Estimate]] = {name: [] for name in PAPERS}
+        estimates: dict[str, list[Estimate]] = {name: [] for name in PAPERS}
         for record in (record for group in groups for record in group):
-            for name, said in found.items():
+            for name, said in estimates.items():
                 known = self._papers.get(name)
                 mean_ms = self._usual_ms if known is None else known.mean_ms(record.features)
                 said.append(Estimate(mean_ms, mean_ms / 100, mean_ms * 100, NO_IDEA))
-        return found
+        return estimates
 
     def _by_the_store(self, groups: Groups) -> JobHints:
         """Return what the store of profiles says of each stage; it learns as the other histories do."""
         stored: StoredRuns = loads(self._stored)  # noqa: S301 (our own)
-        said: list[Prediction | None] = []
+        predictions: list[Prediction | None] = []
         for group in groups:
-            said += [stored.prediction(record.features) for record in group]
+            predictions += [stored.prediction(record.features) for record in group]
             if not self._choices.train_once:
                 for record in group:
                     stored.add(record)
-        found = [(-1, -1) if each is None else (each.duration_ms, each.deviation_ms) for each in said]
+        found = [(-1, -1) if each is None else (each.duration_ms, each.deviation_ms) for each in predictions]
         durations_ms, deviations_ms = np.array(found, np.int64).T.copy()
         return JobHints(durations_ms, deviations_ms)
 
@@ -514,9 +516,9 @@ def _drawn(mean_ms: F64) -> JobHints:
     return JobHints(np.rint(np.maximum(mean_ms, 1.0)).astype(np.int64), np.full(len(mean_ms), -1))
 
 
-def _hints_of(said: list[Estimate], *, wide: bool = False) -> JobHints:
-    mean = np.array([max(each.mean_ms, 1.0) for each in said])
-    sigma = [each.wide_sigma if wide else each.sigma for each in said]
+def _hints_of(estimates: list[Estimate], *, wide: bool = False) -> JobHints:
+    mean = np.array([max(each.mean_ms, 1.0) for each in estimates])
+    sigma = [each.wide_sigma if wide else each.sigma for each in estimates]
     deviation = np.minimum(sigma, NO_IDEA) * mean
     return JobHints(np.rint(mean).astype(np.int64), np.rint(deviation).astype(np.int64))
 

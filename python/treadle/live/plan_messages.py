@@ -24,10 +24,10 @@ EDGES_MAX: Final = 20_000
 
 _HEADER: Final = Struct(">4sBxxxIqii")
 _LENGTH: Final = Struct(">I")
-NOBODY: Final = Attempt(0, 0, 0)
+NO_ATTEMPT: Final = Attempt(0, 0, 0)
 
 
-class Said(IntEnum):
+class MessageKind(IntEnum):
     """What a frame of the listener's says."""
 
     READY = 1
@@ -49,12 +49,12 @@ def line(*words: Any) -> bytes:
     return json.dumps(words, separators=(",", ":")).encode() + b"\n"
 
 
-def frame(said: Said, content: bytes, attempt: Attempt = NOBODY) -> bytes:
+def frame(kind: MessageKind, content: bytes, attempt: Attempt = NO_ATTEMPT) -> bytes:
     """Return a frame for the sidecar."""
-    return _HEADER.pack(b"TRDP", said, len(content), *attempt) + content
+    return _HEADER.pack(b"TRDP", kind, len(content), *attempt) + content
 
 
-def read_frame(stream: BinaryIO) -> tuple[Said, Attempt, bytes] | None:
+def read_frame(stream: BinaryIO) -> tuple[MessageKind, Attempt, bytes] | None:
     """Return the next frame; None at the end.
 
     Raises:
@@ -65,13 +65,13 @@ def read_frame(stream: BinaryIO) -> tuple[Said, Attempt, bytes] | None:
         return None
     if len(head) < _HEADER.size:
         raise ValueError("a frame that is cut off")
-    magic, said, length, *attempt = _HEADER.unpack(head)
+    magic, kind, length, *attempt = _HEADER.unpack(head)
     if magic != b"TRDP" or length > CONTENT_MAX:
         raise ValueError("no frame")
     content = stream.read(length)
     if len(content) < length:
         raise ValueError("a frame that is cut off")
-    return Said(said), Attempt(*attempt), content
+    return MessageKind(kind), Attempt(*attempt), content
 
 
 def stages_to_bytes(application: str, stages: Sequence[bytes]) -> bytes:

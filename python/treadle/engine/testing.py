@@ -19,7 +19,7 @@ from treadle.events import array_fields
 E = TypeVar("E")
 
 
-class Texts:
+class StringTable:
     """Gives indices to texts, and the `Names` event with those that are new."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Texts:
         self._sent = 0
 
 
-def rows(kind: type[E], texts: Texts, given: Iterable[Mapping[str, Any]]) -> E:
+def rows(kind: type[E], texts: StringTable, given: Iterable[Mapping[str, Any]]) -> E:
     """Return an event of a kind with these rows; a column that a row lacks is 0, columns of names take texts."""
     listed = list(given)
     columns = {}
@@ -70,7 +70,7 @@ def request(application: int, key: int, count: int, capability: Sequence[int], *
 
 def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counted: Sequence[int] = (1, 1)) -> list[Any]:
     """Return a snapshot: nodes of 16 GB and 8 vcores, 4 a rack; equal leaves; applications that want 8 x 1 GB."""
-    texts = Texts()
+    texts = StringTable()
     whole = np.array([16384, 8]) * nodes
     queues = [{"queue": 0, "parent": -1, "path_name": "root", "state": 1}]
     names = [f"root.q{leaf}" for leaf in range(leaves)]
@@ -111,7 +111,7 @@ def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counte
 
 def small_events() -> list[list[Any]]:
     """Return what may come after `small_cluster`, each list after a decide: what exercises every kernel."""
-    texts = Texts()
+    texts = StringTable()
     for text in ("root", "root.q0"):
         texts.index(text)
     names = events.Names(("host", "/rack"))

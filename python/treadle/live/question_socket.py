@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 NO_QUESTION: Final = b'{"error": "not a question: use the `treadle` of the sidecar\'s release"}'
 
-ASKED_BYTES_MAX: Final = 4096
+QUESTION_BYTES_MAX: Final = 4096
 ANSWER_BYTES_MAX: Final = 16 << 20
 WAIT_S: Final = 5.0
 """Who connects must ask, and take the answer, within this time."""
@@ -33,13 +33,13 @@ _WAITING_MAX: Final = 4
 _PART_BYTES: Final = 1 << 16
 _CREDENTIALS: Final = struct.Struct("3i")
 
-AGAIN_S: Final = 1.0
+RETRY_S: Final = 1.0
 """Until it is tried again to let somebody in, where the system had nothing left for that."""
 
-D = TypeVar("D", bound="Door")
+D = TypeVar("D", bound="QuestionServer")
 
 
-class Door:
+class QuestionServer:
     """Answers root and this process's user. Who answers is a class of its own."""
 
     def __init__(self, path: Path) -> None:
@@ -88,7 +88,7 @@ class Door:
                 if str(error) != why and not self._closed.is_set():
                     why = str(error)
                     _log.warning("treadle explain does not answer, and is started again: %s", why)
-                self._closed.wait(AGAIN_S)
+                self._closed.wait(RETRY_S)
 
     def _next(self) -> None:
         connected, _ = self._listening.accept()
@@ -102,7 +102,7 @@ class Door:
         credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         if not answers(_CREDENTIALS.unpack(credentials)[1]):
             return
-        answer = self.answer_to(_line(connected, ASKED_BYTES_MAX, time.monotonic() + WAIT_S))
+        answer = self.answer_to(_line(connected, QUESTION_BYTES_MAX, time.monotonic() + WAIT_S))
         connected.settimeout(WAIT_S)
         connected.sendall(answer + b"\n")
 
@@ -135,7 +135,7 @@ def answers(user: int) -> bool:
     return user in (0, os.geteuid())
 
 
-def ask_door(folder: Path, question: Mapping[str, Any], timeout_s: float) -> bytes:
+def ask_server(folder: Path, question: Mapping[str, Any], timeout_s: float) -> bytes:
     """Return what a sidecar with this state folder answers.
 
     Raises:
