@@ -1,1 +1,1 @@
-"""How functions are compiled and where that is kept, named tuples as one pointer, array types, the map of pairs."""
+"""Compilation of kernels and its cache, named tuples passed by pointer, array types, maps of index pairs."""

@@ -1,8 +1,8 @@
-"""Where compiled kernels are kept: in a folder that only root and this process's user could have written to.
+"""The folder for compiled kernels: only root and this process's user may write to it.
 
-numba runs what it finds in its folder. So each folder is checked before use: kernels lie beside the package or in the
-user's cache, whichever is safe first, or in a private folder that goes with the process. The environment chooses
-nothing for a sidecar. Other processes take the folder in `NUMBA_CACHE_DIR`, which a sidecar sets for its children.
+numba executes the files in its folder, so each candidate is checked before use: next to the package, then in the user's
+cache, else a private folder that is removed with the process. The environment has no influence on a sidecar. Other
+processes use the folder in `NUMBA_CACHE_DIR`, which a sidecar sets for its children.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ VARIABLE: Final = "NUMBA_CACHE_DIR"
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 
 MayWrite = Callable[[Path], bool]
-"""May a user write to a folder that exists?"""
+"""Returns whether a user may write to an existing folder."""
 
 
 def places(uid: int) -> list[Path]:
-    """Return the folders that a user's compiled code is kept in if none is chosen, the preferred one first.
+    """Return the default folders for a user's compiled code, the preferred one first.
 
-    The home is that of the user database: `HOME` may name a folder of another user.
+    The home directory comes from the user database: `HOME` may name another user's folder.
     """
     folders = [_PACKAGE / "__pycache__"]
     try:
@@ -43,12 +43,12 @@ def places(uid: int) -> list[Path]:
 
 
 def reason_against_folder(folder: Path, uid: int, may_write: MayWrite) -> str:
-    """Return why a user's compiled code cannot be kept in a folder, which may be missing; empty if it can.
+    """Return why a user's compiled code cannot be stored in a folder, which may be missing; empty if it can.
 
     Args:
-        folder: the folder; where it is missing, the nearest folder above it that exists is checked
+        folder: the folder; if it is missing, its nearest existing parent is checked
         uid: the user
-        may_write: whether that user may write to a folder
+        may_write: returns whether that user may write to a folder
     """
     try:
         at = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
@@ -61,7 +61,7 @@ def reason_against_folder(folder: Path, uid: int, may_write: MayWrite) -> str:
 
 
 def reason_against_chosen(folder: Path, uid: int, may_write: MayWrite) -> str:
-    """Return why a sidecar of a user refuses the folder in ``kernels.folder``, and the remedy; empty if it does not."""
+    """Return why a user's sidecar refuses the setting ``kernels.folder``, with the remedy; empty if it accepts it."""
     if not os.path.lexists(folder):
         return f"{folder} is missing; make it as the sidecar's user: mkdir -p -m 700 {folder}"
     return reason_against_folder(folder, uid, may_write)
@@ -79,12 +79,12 @@ def lasting_folder(uid: int, may_write: MayWrite, among: Iterable[Path] | None =
 
 
 def may_write_here(folder: Path) -> bool:
-    """May this process write to a folder?"""
+    """Return whether this process may write to a folder."""
     return os.access(folder, os.W_OK | os.X_OK)
 
 
 class KernelCache:
-    """The folder of this process: the chosen one, a safe one that lasts, or a private one."""
+    """The cache folder of this process: the configured one, a safe persistent one, or a private one."""
 
     def __init__(
         self,
@@ -92,19 +92,19 @@ class KernelCache:
         environment: MutableMapping[str, str] = os.environ,
         among: Iterable[Path] | None = None,
     ) -> None:
-        """Choose the folder; numba must not have been imported yet. A private one is made now.
+        """Choose the folder; must run before numba is imported. A private folder is created now.
 
         Args:
-            chosen: a folder that was checked already; empty: none
-            environment: the process's
-            among: folders to choose from in place of `places`
+            chosen: a configured folder, already checked; empty: none
+            environment: the process's environment
+            among: candidates instead of `places`
 
         Raises:
-            UserError: no folder is safe, and no private one can be made.
+            UserError: no folder is safe, and no private one can be created.
         """
         self._private: Path | None = None
         self.why_private = ""
-        """Why no folder lasts; empty if one does."""
+        """Why no persistent folder is used; empty if one is."""
         folder: Path | None = Path(chosen)
         if not chosen:
             folder, self.why_private = lasting_folder(os.geteuid(), may_write_here, among)
@@ -113,16 +113,16 @@ class KernelCache:
         environment[VARIABLE] = str(folder)
 
     def remove(self) -> None:
-        """Remove a private folder and all in it."""
+        """Delete a private folder."""
         if self._private is not None:
             shutil.rmtree(self._private, ignore_errors=True)
 
 
 def kept_in(name: str) -> str:
-    """Return this process's folder for compiled code of a name; it is made, for its owner alone, where it is missing.
+    """Return this process's folder for a set of compiled code; create it with access for its owner only.
 
     Raises:
-        UserError: another user could have put code there, or this one may not write to it.
+        UserError: another user could have written to it, or this one cannot.
     """
     if not os.environ.get(VARIABLE):
         cache = KernelCache()
@@ -145,7 +145,7 @@ def kept_in(name: str) -> str:
 
 
 def _private_folder(why: str) -> Path:
-    """Make a folder with a name that nobody could know, for this user alone."""
+    """Create a folder with an unpredictable name and access for this user only."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="treadle-kernels-"))
     except OSError as error:

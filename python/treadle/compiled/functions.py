@@ -1,9 +1,9 @@
-"""How kernels are compiled: without the GIL, division by zero as in numpy, and kept on disk.
+"""Compilation of kernels: without the GIL, division by zero as in numpy, cached on disk.
 
-numba keeps compiled code until the file of the function changes, but not when one that it calls changes, in another
-file. So what is kept lies in a folder named after the code of all files that kernels are made of: another version never
-runs old code. What only kernels call is optimised with the kernel and no further, which saves a third of the time. Of
-several processes that need the same kernel one compiles it; the others wait, and find what it has kept.
+numba's cache tracks changes of a function's own file, but not of functions in other files. The cache folder is
+therefore named after the code of all files that kernels use, so outdated code never runs. Inner functions are optimised
+only as part of their kernel, which saves a third of the compilation time. If several processes need a kernel, one
+compiles it; the others wait and load the result.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from treadle.sources import DECISION, digest
 
 
 class InnerLibrary(JITCodeLibrary):
-    """Code to be linked into that of kernels."""
+    """Code that is linked into kernels."""
 
     def _optimize_final_module(self) -> None:
-        """Leave that to the kernel: here only what is within one function has been simplified."""
+        """Do nothing: the kernel is optimised as a whole, this code only within each function."""
 
     def _finalize_final_module(self) -> None:
-        """Make no machine code."""
+        """Generate no machine code."""
         self._finalize_dynamic_globals()
         self._verify_declare_only_symbols()
         self._finalized = True
@@ -45,7 +45,7 @@ class InnerCompiler(Compiler):
     """Compiles a function that only kernels call."""
 
     def compile_extra(self, func: Any) -> Any:
-        """Return what numba keeps of a compiled function; its entry point represents it, but cannot be called."""
+        """Return numba's compile result; its entry point identifies the function, but cannot be called."""
         state = self.state
         state.flags.no_compile = True
         state.library = InnerLibrary(state.targetctx.codegen(), func.__qualname__)
@@ -60,15 +60,15 @@ class InnerCompiler(Compiler):
 
 
 WAIT_S: Final = 300.0
-"""How long a process waits for another one, which may be stopped; then it compiles by itself."""
+"""How long a process waits for another one, in seconds; then it compiles by itself."""
 _POLL_S: Final = 0.1
 
 
 def compiled_once(dispatcher: Any, folder: str) -> None:
-    """Let one process at a time compile a function of numba's, whose code is kept in a folder.
+    """Serialise the compilation of a numba function across processes that share a cache folder.
 
-    numba's own lock, which is for threads, is taken first: so a thread that waits for another process blocks no
-    thread of its own process.
+    numba's own lock (between threads) is taken first, so that a thread that waits for another process does not block
+    threads of its own process.
     """
     compile_alone = dispatcher.compile
     lock = Path(folder) / f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__name__}.lock"
@@ -82,11 +82,11 @@ def compiled_once(dispatcher: Any, folder: str) -> None:
 
 @contextmanager
 def locked(file: Path, wait_s: float = WAIT_S) -> Iterator[bool]:
-    """Hold the lock of a file while the context lasts; False where it could not be had in time, or not be made."""
+    """Hold a file lock during the context; yields False if it timed out or the file cannot be created."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle = file.open("a")
-    except OSError:  # no folder may be written
+    except OSError:  # no folder is writable
         yield False
         return
     with handle:
@@ -104,31 +104,31 @@ def _acquired(handle: Any, wait_s: float) -> bool:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# numba reads .numba_config.yaml of the current folder, which may be another user's, when it is imported and whenever it
-# compiles. The file may name where compiled code is found. From here on numba's settings are those of the environment.
+# On import and on each compilation numba reads .numba_config.yaml from the current folder, which may belong to another
+# user and may redirect the cache. From here on numba's settings come from the environment only.
 config._config_fname = ""
 config.reload_config()
 
-# Without reference counts (`_nrt`), which would cost more than all the rest: kernels neither make nor keep arrays.
+# No reference counting (`_nrt`): kernels neither keep nor create arrays, and it would cost more than all the rest.
 _COMMON = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
 ROOTS: Final = (DECISION, "treadle.planner")
-"""What the kernels of the engine and the planner are made of, with all that it imports."""
+"""The packages that kernels of the engine and the planner are defined in; their imports count too."""
 
 
 def folder_name(name: str = "kernels", roots: Sequence[str] = ROOTS) -> str:
-    """Return the name of the folder for compiled code of roots (`treadle.sources.digest`), as their files are now."""
+    """Return the name of the cache folder for roots, a digest of their files (`treadle.sources.digest`)."""
     return f"{name}-{digest(*roots)[:16]}"
 
 
 @cache
 def cache_folder(name: str = "kernels", roots: Sequence[str] = ROOTS) -> str:
-    """Return where this process keeps compiled code of roots.
+    """Return this process's cache folder for the compiled code of roots.
 
-    `folder_name` takes half a second; it is kept beside the code for as long as no file of the packages changes.
+    `folder_name` takes half a second; its result is stored next to the code until a file of the packages changes.
 
     Raises:
-        UserError: another user could have put code there, or this one may not write to it.
+        UserError: another user could have written to it, or this one cannot.
     """
     packages = Path(treadle.__file__).parents[1]
     tops = sorted({"treadle", *(root.partition(".")[0] for root in roots)})
@@ -144,34 +144,34 @@ def cache_folder(name: str = "kernels", roots: Sequence[str] = ROOTS) -> str:
 
 
 def stat_of(file: Path) -> tuple[int, int]:
-    """Return what changes with a file's content: as numba goes by it."""
+    """Return modification time and size, the change markers that numba uses too."""
     status = file.stat()
     return status.st_mtime_ns, status.st_size
 
 
 def kernel(function: F) -> F:
-    """Compile a function that Python calls."""
+    """Compile a function that is called from Python."""
     return compiled_in(cache_folder(), function)
 
 
 def compiled_in(folder: str, function: F) -> F:
-    """Compile a function that Python calls, and keep its code in a folder named after what it is made of."""
+    """Compile a function that is called from Python, with the given cache folder."""
     compiled = _widened(_compile(function, folder, {}))
     compiled_once(compiled, folder)
     return compiled
 
 
 def inner(function: F) -> F:
-    """Compile a function that only kernels call: once, as a part of theirs; there is no way in from Python."""
+    """Compile a function that is called from kernels only: once, as a part of them, without a Python entry point."""
     more = {"no_cpython_wrapper": True, "cache": False, "pipeline_class": InnerCompiler}
     return _widened(_compile(function, cache_folder(), more))
 
 
 def _widened(function: F) -> F:
-    """Let kernels call a function with 64 bits for each integer, so that it is compiled once.
+    """Make kernels pass every integer as 64 bits, so that a function is compiled once.
 
-    numba compiles a function anew for each combination of argument types, and has one for each width and for each
-    constant: a field of a record, a counter of a loop and a 0 are three.
+    numba specialises on argument types, with one type for each width and each constant: a record field, a loop counter
+    and a literal 0 give three specialisations.
     """
     original = cast(Any, function).get_call_template
 
@@ -183,7 +183,7 @@ def _widened(function: F) -> F:
 
 
 def _wide(argument: Any) -> Any:
-    """Return the type that an argument is passed as."""
+    """Return the type to which an argument is converted."""
     plain = cast(Any, types).unliteral(argument)
     whole = types.Integer, types.IntEnumMember
     return types.int64 if isinstance(plain, whole) and plain != types.uint64 else plain

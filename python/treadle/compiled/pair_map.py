@@ -12,7 +12,7 @@ from treadle.compiled.functions import inner, kernel
 
 @inner
 def take_from(free: I32, next_unused: I64) -> int:
-    """Return a free row: the one given back last, or the next that was never used."""
+    """Return a free row: the one freed last, or the next unused one."""
     if free[0] > 0:
         row = free[free[0]]
         free[0] -= 1
@@ -23,7 +23,7 @@ def take_from(free: I32, next_unused: I64) -> int:
 
 @inner
 def give_back(free: I32, row: int) -> None:
-    """Let a row be used again; its own fields stay until then."""
+    """Free a row; its fields stay until it is reused."""
     free[0] += 1
     free[free[0]] = row
 
@@ -42,7 +42,7 @@ def pair(first: int, second: int) -> int:
 
 @inner
 def start_of(key: int, mask: int) -> int:
-    """Return where the search for ``key`` starts (Fibonacci hashing: the high bits of a product)."""
+    """Return the first slot to probe for ``key`` (Fibonacci hashing: the high bits of a product)."""
     mixed = np.uint64(key) * np.uint64(11400714819323198485)
     return int(np.int64((mixed >> np.uint64(32)) & np.uint64(mask)))
 
@@ -80,7 +80,7 @@ def put(pairs: Records, key: int, value: int) -> None:
 
 @kernel
 def remove(pairs: Records, key: int) -> int:
-    """Forget ``key``; return its value, or -1 if it was not there. Its slot stays in use until the map grows."""
+    """Remove ``key``; return its value, or -1 if it is missing. Its slot stays in use until the map grows."""
     mask = len(pairs) - 1
     at = start_of(key, mask)
     while pairs[at].key != EMPTY:
@@ -93,7 +93,7 @@ def remove(pairs: Records, key: int) -> int:
 
 @kernel
 def copy_live(pairs: Records, bigger: Records) -> int:
-    """Copy what is there into an empty map; return how many pairs there were."""
+    """Copy all pairs into an empty map; return their number."""
     live = 0
     for at in range(len(pairs)):
         if pairs[at].key >= 0:
@@ -104,7 +104,7 @@ def copy_live(pairs: Records, bigger: Records) -> int:
 
 @kernel
 def rows_of_pairs(pairs: Records, first: I32, second: I32, size: int, rows: I32) -> int:
-    """Write the values of pairs to ``rows``; new ones get the next values from ``size`` on. Return the new size."""
+    """Write the values of pairs to ``rows``; missing ones get the next values from ``size`` on. Return the new size."""
     for i in range(len(first)):
         key = pair(first[i], second[i])
         row = find(pairs, key)
@@ -125,17 +125,17 @@ class PairMap:
     def __init__(self) -> None:
         self.pairs: Records = self._empty(64)
         self._used = 0
-        """No more slots than these are in use: pairs, removed ones, and what was reserved."""
+        """Upper bound of the slots in use: pairs, removed pairs, and reservations."""
 
     @staticmethod
     def _empty(capacity: int) -> Records:
-        # a block at a time: one field of many records is several times as slow to write as whole records
+        # One write of whole records: writing one field of many records is several times as slow.
         block = np.zeros(min(capacity, 1024), PAIR)
         block["key"] = EMPTY
         return np.tile(block, capacity // len(block))
 
     def reserve(self, more: int) -> None:
-        """Make room for ``more`` further pairs: at most half of the slots are in use afterwards."""
+        """Reserve space for ``more`` pairs, so that at most half of the slots are in use."""
         if 2 * (self._used + more) > len(self.pairs):
             live = int(np.count_nonzero(self.pairs["key"] >= 0))
             capacity = len(self.pairs)
@@ -156,5 +156,5 @@ class PairMap:
         return int(find(self.pairs, (first << 32) | second))
 
     def remove(self, first: int, second: int) -> int:
-        """Forget a pair; return the value that it had, or -1."""
+        """Remove a pair; return its value, or -1 if it is missing."""
         return int(remove(self.pairs, (first << 32) | second))

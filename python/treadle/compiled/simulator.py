@@ -1,7 +1,6 @@
-"""How the simulator's kernels are compiled: as the engine's are, and kept in a folder of their own.
+"""Compilation of the simulator's kernels: the same as the engine's, with a cache folder of their own.
 
-The folder is named after the code of the simulator's kernels, so that a change of those compiles nothing of the engine
-anew.
+The folder is named after the code of the simulator's kernels, so that their changes do not recompile the engine.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ __all__ = ["FOLDER", "ROOTS", "inner", "kernel"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 ROOTS: Final = ("treadle.simulator.cluster", "treadle.simulator.measure")
-"""What the simulator's kernels are made of, with all that it imports."""
+"""The packages that the simulator's kernels are defined in; their imports count too."""
 
 FOLDER: Final = cache_folder("simulator", ROOTS)
 
 
 def kernel(function: F) -> F:
-    """Compile a function that Python calls."""
+    """Compile a function that is called from Python."""
     return compiled_in(FOLDER, function)

@@ -1,9 +1,9 @@
-"""How kernels take a named tuple of arrays: as one pointer.
+"""Passes a named tuple of arrays to kernels as one pointer.
 
 numba passes a named tuple to a function field by field, and each array as seven or more numbers; each access to one
 field copies them all. With the two dozen arrays of a `View` the compiler would spend most of its time on that. A class
-marked with `tables` is unpacked once, where Python calls a kernel, and inner functions get its address. Its fields do
-not change as long as the kernel runs; the elements of its arrays may.
+marked with `tables` is unpacked once, where Python calls a kernel, and inner functions get its address. Its fields are
+constant while the kernel runs; the elements of its arrays may change.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ C = TypeVar("C", bound=type[Any])
 
 
 class Tables(types.Type):
-    """The type of such a tuple: the names and types of its fields."""
+    """The numba type of such a tuple: names and types of its fields."""
 
     def __init__(self, title: str, names: tuple[str, ...], fields: tuple[Any, ...]) -> None:
-        """Name the type after its class and its fields: short, since it becomes part of the name of each function."""
+        """Name the type after its class and fields; the name is short because it is part of each function's name."""
         digest = hashlib.sha256(repr((names, [field.key for field in fields])).encode()).hexdigest()
         self.names = names
         self.fields = fields
@@ -42,7 +42,7 @@ class Tables(types.Type):
 
 
 def tables(cls: C) -> C:
-    """Let kernels take a named tuple by its address."""
+    """Mark a named tuple for passing by address."""
 
     @typeof_impl.register(cls)
     def type_of(value: Any, _: Any) -> Tables:
@@ -53,7 +53,7 @@ def tables(cls: C) -> C:
 
 @register_model(Tables)
 class _TablesModel(models.PrimitiveModel):
-    """The address of the fields, one after the other."""
+    """The address of the fields, in order."""
 
     def __init__(self, manager: Any, of: Tables) -> None:
         fields = ir.LiteralStructType([manager.lookup(field).get_data_type() for field in of.fields])
@@ -70,7 +70,7 @@ class _TablesAttribute(AttributeTemplate):
 
 @lower_getattr_generic(Tables)
 def _get_field(context: Any, builder: Any, of: Tables, value: Any, name: str) -> Any:
-    """Load a field; nothing that a kernel writes to changes it, so LLVM need not load it again."""
+    """Load a field; kernels never change it, so LLVM need not load it again."""
     at = of.names.index(name)
     field = of.fields[at]
     known = {id(each) for each in builder.block.instructions}
@@ -84,7 +84,7 @@ def _get_field(context: Any, builder: Any, of: Tables, value: Any, name: str) ->
 
 @unbox(Tables)
 def _unpack(of: Tables, value: Any, c: Any) -> NativeValue:
-    """Unpack a tuple into the frame of the way in from Python, which outlives the kernel's (never inlined) call."""
+    """Unpack a tuple into the stack frame of the Python entry point; it outlives the kernel (never inlined)."""
     fields = cgutils.alloca_once(c.builder, c.context.get_value_type(of).pointee)
     failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
     for at, field in enumerate(of.fields):

@@ -1,4 +1,4 @@
-"""The decision engine, and the invented cluster on which it warms up and tries policies."""
+"""The decision engine, and a synthetic cluster for warm-up and policy checks."""
 
 from treadle.engine.engine import Engine
 

@@ -41,16 +41,16 @@ from treadle.policy.user_parts import PartFailure, Watch, unwatched
 from treadle.proposals import NOTHING_HELD, Held, Proposals
 from treadle.yarn.codes import application_id
 
-register_parts()  # who has an engine can read what it is to follow
+register_parts()  # re-exported for users of the engine
 
 HELD_EVERY_MS: Final = 1_000
-"""So seldom it is looked for what is held back."""
+"""Minimum interval between updates of the held applications, in milliseconds of the RM's time."""
 
 SWITCHES_MAX: Final = 64
-"""The latest changes to another policy that are kept."""
+"""Maximum number of policy switches that are kept."""
 
 OFFLINE_EVENTS: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
-"""Called when a frame is complete."""
+"""Events from outside the frames, which may be applied once a frame is complete."""
 
 WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
     {"order": "srpt", "estimate": "hints"},
@@ -66,10 +66,10 @@ WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
 
 
 class Engine:
-    """Keeps a model of the cluster and proposes containers. Not for several threads at a time."""
+    """Maintains a model of the cluster and proposes containers. Not thread-safe."""
 
     _lost_queues: tuple[str, ...] | None = None
-    """What is wrong with the queues that the roster's selectors name; None: nobody has looked since either changed."""
+    """Warnings about unknown queues in the roster's selectors; None after a change of either."""
 
     def __init__(
         self, settings: Settings, good: Settings | None = None, watch: Watch = unwatched, *, tries_again: bool = False
@@ -77,11 +77,11 @@ class Engine:
         """Start with an empty model.
 
         Args:
-            settings: what to follow
-            good: whose policy takes over if a part of the first fails; after that, or without one, the default policy
-            watch: runs the code of parts from files, and may stop it
-            tries_again: one of several engines sees to transactions and to what comes after a conflict; else its
-                caller does
+            settings: the configuration
+            good: settings whose policy takes over if a part fails; after that, or without it, the default policy does
+            watch: runs the code of custom parts, and may interrupt it
+            tries_again: whether one of several engines handles transactions and retries after conflicts itself;
+                otherwise its caller does
         """
         self._backs_off = tries_again
         self._attempts: Attempts | None = None
@@ -100,20 +100,20 @@ class Engine:
         self._cluster: Cluster | None = None
         self._epoch = 0
         self._before: tuple[int, Cluster] | None = None
-        """Epoch and model before a snapshot, until all of that has come."""
+        """Epoch and model before a snapshot, until the whole snapshot has arrived."""
         self._decides = 0
         self.commits = True
-        """Whether proposals of the latest answer may be committed; without, the stock scheduler alone places."""
+        """Whether proposals of the latest answer may be committed; if not, only the CapacityScheduler places."""
         self._unmet: Unmet | None = None
-        """Who asks for what no node can serve; None from each change of the model until somebody wants to know."""
+        """Requests that no node satisfies; None after each change of the model, computed on demand."""
         self._held: tuple[Cluster, int, Held] | None = None
-        """What was held back when it was looked for last: in which model, and when."""
+        """The cached held applications, with the model and time (ms) of the computation."""
         self._diagnostics: Sequence[tuple[int, str]] | None = None
-        """What applications should know; None as long as ``_unmet`` is."""
+        """Diagnostics of applications; None while ``_unmet`` is."""
         self._follow_roster()
 
     def _follow_roster(self) -> None:
-        """See to attempts if this is one of several engines."""
+        """Create or update attempt handling if this is one of several engines."""
         own = self._settings.engine if self._backs_off else None
         if own is None:
             self._attempts = None
@@ -127,10 +127,9 @@ class Engine:
                 self._guarantees.stop(self._cluster)
 
     def apply(self, events: Sequence[Event]) -> None:
-        """Take in what a frame, or a part of one, says.
+        """Apply the events of a frame, or of a part of one.
 
-        Rows are absolute and have the state after the commits whose fates are among the same events. Columns are
-        copied.
+        Rows are absolute and include the commits whose outcomes are among the same events. Columns are copied.
 
         Raises:
             ModelError: the events contradict the contract; a new snapshot is the remedy.
@@ -156,7 +155,7 @@ class Engine:
                 self._cluster.noted_tags = GANG
                 self._cluster.learn = None if self._attempts is None else self._attempts.learn
             case Samples() if not self._policy.observes:
-                pass  # nobody keeps them, and nobody would let through what they say is held back
+                pass  # reports of held requests have no reader while observing
             case PolicySwitch():
                 self._stop_at, self._stop_reason = event.call, event.reason
             case _:
@@ -167,7 +166,7 @@ class Engine:
                 self._take(event, self._cluster)
 
     def _take(self, event: Event, cluster: Cluster) -> None:
-        """Let the model take an event, and the policy what of it is its own."""
+        """Apply an event to the model and to the policy."""
         if isinstance(event, Samples):
             self._policy.apply(event, cluster)
             cluster.changed = True
@@ -181,7 +180,7 @@ class Engine:
             self._policy.observe(event, cluster)
 
     def _carry(self, cluster: Cluster) -> None:
-        """Take what was learned over into the model of a snapshot that is complete."""
+        """Carry learned state over into the model of a complete snapshot."""
         if self._before is None:
             return
         (epoch, before), self._before = self._before, None
@@ -193,14 +192,14 @@ class Engine:
         self._policy.follow(before, cluster, carried)
 
     def decide(self, now_ms: int, limit: int, *, sequence: int, assume: bool = True) -> Proposals:
-        """Return at most ``limit`` proposals, fewer if the settings say so.
+        """Return at most ``limit`` proposals, fewer if the settings limit them further.
 
         Args:
             now_ms: the RM's time
-            limit: how many there may be
-            sequence: what the events' `Fates` will call this answer
-            assume: whether the proposals count as placed until their fate is known; without, nothing will be committed,
-                and nobody is charged for them
+            limit: maximum number of proposals
+            sequence: the number by which `Fates` refer to this answer
+            assume: whether the proposals count as placed until their outcome is known; if not, nothing will be
+                committed and no application is charged
         """
         cluster = self._cluster
         self._decides += 1
@@ -248,21 +247,21 @@ class Engine:
         return Proposals(application, key, node, divided.transaction)
 
     def inside(self) -> tuple[Cluster, Scratch | None] | None:
-        """Return the model, and what the latest decide on it has kept, to be read until the next event."""
+        """Return the model and its latest cycle's scratch data (None before one), valid until the next event."""
         if self._cluster is None:
             return None
         return self._cluster, self._policy.latest_on(self._cluster)
 
     def node_reasons(self, row: int) -> U8:
-        """Return what is against each node for a request row (`NodeReason`); 0 before a decide on this model."""
+        """Return for each node why a request row cannot use it (`NodeReason` bits); 0 before a cycle on this model."""
         assert self._cluster is not None
         return self._policy.node_reasons(self._cluster, self._cluster.view(), row)
 
     def warm_up(self) -> int:
-        """Compile every kernel, or read it from numba's cache, by scheduling a small invented cluster.
+        """Compile every kernel, or load it from numba's cache, by scheduling a small synthetic cluster.
 
-        Those that only other policies use are among them, so that a change of policy does not wait for the compiler.
-        The engine itself is not touched. Returns how many containers were proposed.
+        This includes the kernels of other policies, so that a policy change needs no compilation. The engine itself
+        stays unchanged. Returns the number of proposed containers.
         """
         policies = [self._running.policy, *(with_parts(default_settings(), chosen).policy for chosen in WARM_UP)]
         placed = 0
@@ -273,16 +272,16 @@ class Engine:
                 placed += len(engine.decide(1_000 * sequence, 16, sequence=sequence))
                 engine.apply(news)
             engine.apply(small_cluster())
-            placed += len(engine.decide(10_000, 1_024, sequence=10))  # more than fits: what is held back may go
+            placed += len(engine.decide(10_000, 1_024, sequence=10))  # more than fits: held requests may follow
             engine.node_reasons(0)
         return placed
 
     @classmethod
     def try_out(cls, settings: Settings, watch: Watch = unwatched) -> None:
-        """Schedule small invented clusters: a common one, one without applications, one without nodes.
+        """Schedule small synthetic clusters: a common one, one without applications, one without nodes.
 
         Raises:
-            PartFailure: a part from a file failed.
+            PartFailure: a custom part failed.
         """
         common = [small_cluster(), *small_events()]
         for batches in (common, [small_cluster(applications=0)], [small_cluster(nodes=0)]):
@@ -294,12 +293,12 @@ class Engine:
                 raise engine.failure
 
     def configure(self, settings: Settings) -> None:
-        """Follow other settings from now on. The model, what is assumed and what is held stay.
+        """Use other settings from now on. The model, proposals in flight and reservations stay.
 
-        The policy followed so far is the one that takes over if a part of the new one fails.
+        If a part of the new policy fails, the engine falls back to the current one.
 
         Raises:
-            PartFailure: a part cannot be made; all is as before.
+            PartFailure: a part cannot be created; nothing has changed.
         """
         self._policy.configure(settings)
         self._good = self._running
@@ -314,11 +313,11 @@ class Engine:
         return Policy(self._running, self._fall_back, self._watch)
 
     def _fall_back(self, failure: PartFailure) -> Settings:
-        """Return settings with the last good policy, or the default one, and note the change."""
+        """Return settings with the last good policy, or the default one, and record the switch."""
         good, self._good = self._good or default_settings(), None
         failure.digest = self._running.digest
         if failure.stopped and self._stop_reason:
-            # as it was then
+            # its settings at that time
             failure.args, failure.text = (self._stop_reason,), self._stop_reason.partition("): ")[2]
             self._stop_reason = ""
         self._running = replace(self._settings, policy=good.policy, source=good.source)
@@ -330,20 +329,20 @@ class Engine:
 
     @property
     def running(self) -> Settings:
-        """The settings followed now: those configured, or with another policy after a part failed."""
+        """The current settings: the configured ones, or with another policy after a part failed."""
         return self._running
 
     @property
     def failure(self) -> PartFailure | None:
-        """Why the policy configured is not the one that runs; None if it is."""
+        """Why the configured policy does not run; None if it does."""
         return self._failure
 
     def switches(self) -> Sequence[PolicySwitch]:
-        """Return the latest changes to another policy, oldest first."""
+        """Return the latest policy switches, oldest first."""
         return self._switches
 
     def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
+        """Return warnings for the administrator about deviations from the cluster's configuration."""
         warnings, cluster = self._settings.warnings, self._cluster
         if cluster is None:
             return warnings
@@ -351,11 +350,11 @@ class Engine:
         return (*warnings, *cluster.queues.warnings, *self._lost(cluster), *self._policy.warnings(), *constrained)
 
     def starved(self) -> Sequence[str]:
-        """Return which queues have stayed below what they are entitled to, and why."""
+        """Return a line for each queue that has stayed below its entitlement, with the cause."""
         return self._starvation.conditions()
 
     def _lost(self, cluster: Cluster) -> tuple[str, ...]:
-        """Return what selectors of the roster name that is no queue: nobody is served by that."""
+        """Return warnings about unknown queues in the roster's selectors, which match no application."""
         if self._lost_queues is None:
             at, roster = cluster.queues.at, self._settings.engines
             paths = {cluster.names.texts[path] for path in at["path"][at["exists"] == 1].tolist()} if roster else set()
@@ -364,20 +363,20 @@ class Engine:
         return self._lost_queues
 
     def diagnostics(self) -> Sequence[tuple[int, str]]:
-        """Return what applications should know, by their index: why no node serves them."""
+        """Return diagnostics for applications, (index, text): why no node satisfies them."""
         cluster = self._cluster
         if cluster is None:
             return ()
         if self._diagnostics is None:
             large = too_large(cluster, cluster.view(), self._policy.latest_on(cluster), UNMET_NAMED_MAX)
             texts = large | dict(self._unmet_now(cluster).texts)
-            # last where there are too many: those are served
+            # Last, so that they are cut first: these requests are served.
             misread = [each for each in sorted(cluster.classes.misread.items()) if each[0] not in texts]
             self._diagnostics = tuple(sorted([*sorted(texts.items()), *misread][:UNMET_NAMED_MAX]))
         return self._diagnostics
 
     def unmet(self) -> dict[int, str]:
-        """Return why no usable node meets what applications require of nodes, by their index; a bounded number."""
+        """Return why no usable node satisfies an application's node requirements, by index; a bounded number."""
         return {} if self._cluster is None else dict(self._unmet_now(self._cluster).texts)
 
     def _unmet_now(self, cluster: Cluster) -> Unmet:
@@ -386,26 +385,26 @@ class Engine:
         return self._unmet
 
     def contention(self) -> str:
-        """Return in a few words how contended classes of nodes are; empty if no part goes by it."""
+        """Return a short summary of the contention of node classes; empty if no part uses it."""
         return "" if self._cluster is None else self._policy.contention(self._cluster)
 
     @property
     def attempts(self) -> Attempts | None:
-        """How one of several engines tries to place what is asked for; None if the caller does that."""
+        """Retry handling of one of several engines; None if the caller handles retries."""
         return self._attempts
 
     def waits_for(self) -> str:
-        """Return for what asks that could be served are held back on purpose; empty if none is."""
+        """Return why requests that could be served are deliberately held back; empty if none is."""
         waits = "" if self._cluster is None else self._policy.waits_for()
         left = "what is guaranteed to queues of other engines" if self._guarantees.reserves_any else ""
         return ", ".join(filter(None, (waits, left)))
 
     def gate_waits_for(self) -> str:
-        """Return for what the policy's gate holds asks back; empty if it holds none back."""
+        """Return why the policy's gate holds requests back; empty if it holds back none."""
         return "" if self._cluster is None else self._policy.gate.waits_for
 
     def held(self) -> Held:
-        """Return what is held back on purpose, as of a second ago at most; nothing while the stock scheduler places."""
+        """Return the deliberately held applications, at most a second old; none while the CapacityScheduler places."""
         cluster, scratch, found = self._cluster, self._policy.latest, self._held
         if cluster is None or scratch is None or not self.commits:
             self._held = None
@@ -420,7 +419,7 @@ class Engine:
 
 
 def _forget_values(failure: PartFailure) -> None:
-    """Let go of what the code of a part held when it failed: that may be large, and a failure is kept."""
+    """Clear the failed part's stack frames: the failure is kept, and their values may be large."""
     at: BaseException | None = failure
     seen = set[int]()
     while at is not None and id(at) not in seen:
@@ -430,7 +429,7 @@ def _forget_values(failure: PartFailure) -> None:
 
 
 def _of_constraints(cluster: Cluster, unmet: Unmet) -> list[str]:
-    """Return what the administrator should know about asks that only some nodes can serve."""
+    """Return warnings for the administrator about requests that only some nodes satisfy."""
     classes, texts, lines = cluster.classes, cluster.names.texts, []
     waiting = [(application, why) for application, why in unmet.texts if cluster.apps.at["pending"][application] > 0]
     if waiting:

@@ -1,4 +1,4 @@
-"""What one of several engines does: it tries again where others took the room, and leaves queues what they are owed."""
+"""One of several engines: retries after conflicts with other engines, and reserves for other queues' guarantees."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ class Divided:
     """An answer in transactions."""
 
     sent: int
-    """The number of its proposals, from the first one on, that are sent."""
+    """Number of proposals to send, from the first one on."""
     transaction: I32 | None
-    """Of each that is sent; None if each is for itself."""
+    """The transaction of each sent proposal; None if each is its own."""
 
 
 @dataclass(slots=True)
 class _Retry:
-    """An application that is left alone, or was."""
+    """Retry state of an application that is backing off, or was."""
 
     retry_at_ms: int = 0
     waits: bool = False
     conflicts: int = 0
-    """In a row, with nothing placed between them."""
+    """Number of consecutive conflicts without a placement."""
 
 
 @dataclass(slots=True)
 class _Outcome:
-    """The outcome of the proposals for an application since the last decide."""
+    """The outcome of an application's proposals since the last cycle."""
 
     placed: int = 0
     conflict: bool = False
@@ -49,10 +49,10 @@ class _Outcome:
 
 
 class Attempts:
-    """Gangs, back-off and giving up of one engine. Time is the ResourceManager's, in milliseconds."""
+    """Gang placement, backoff and giving up in one engine. Times are the ResourceManager's, in milliseconds."""
 
     def __init__(self, engine: RosterEngine) -> None:
-        """Begin with applications that were never tried."""
+        """Create the state without any attempts."""
         self._engine = engine
         self._retries: dict[int, _Retry] = {}
         self._outcomes: dict[int, _Outcome] = {}
@@ -60,14 +60,14 @@ class Attempts:
         self._too_large: dict[int, int] = {}
         self._most = GANG_MAX
         self.retries = 0
-        """Attempts after a back-off."""
+        """Number of attempts after a backoff."""
 
     def follow(self, engine: RosterEngine) -> None:
-        """Go on as the roster says now."""
+        """Apply a new version of the roster."""
         self._engine = engine
 
     def learn(self, batch: Records, positions: I32, fates: U8) -> U8:
-        """Take fates of an answer; return those of them that say something about a node, a row or an application."""
+        """Apply an answer's outcomes; return them, conflicts as COMMITTED: these blame no node, row or application."""
         mine = np.where((positions >= 0) & (positions < len(batch)), positions, -1)
         left = fates.copy()
         for at in np.flatnonzero(mine >= 0).tolist():
@@ -83,9 +83,9 @@ class Attempts:
         return left
 
     def begin(self, cluster: Cluster, view: View, now_ms: int, most: int = GANG_MAX) -> bool:
-        """Leave alone in the next decide whom it is too early for; say whether anybody may be tried again.
+        """Exclude applications still in backoff from the next cycle; return whether a retry is due.
 
-        ``most``: no answer holds more proposals.
+        ``most``: maximum number of proposals in an answer.
         """
         self._most = min(most, GANG_MAX)
         for app, outcome in self._outcomes.items():
@@ -108,7 +108,7 @@ class Attempts:
         return due
 
     def _apply_outcome(self, app: int, outcome: _Outcome, now_ms: int) -> None:
-        """Let an application back off if it conflicted; else forget its conflicts."""
+        """Start an application's backoff after a conflict; otherwise reset its conflicts."""
         retry = self._engine.entry.retry
         if outcome.conflict:
             state = self._retries.setdefault(app, _Retry())
@@ -126,13 +126,13 @@ class Attempts:
             self._retries.pop(app, None)
 
     def _back_off(self, app: int, now_ms: int) -> None:
-        """Leave an application alone that nobody stood in the way of."""
+        """Back off for an application that failed without a conflict."""
         trying = self._retries.setdefault(app, _Retry())
         trying.waits, trying.conflicts = True, 0
         trying.retry_at_ms = now_ms + self._engine.entry.retry.backoff_ms
 
     def _find_too_large(self, cluster: Cluster, view: View) -> dict[int, int]:
-        """Return who must have more at once than can be committed at once, and how many."""
+        """Return applications whose transaction exceeds the maximum size, each with its number of containers."""
         apps = view.apps
         asks = (apps["state"] == ApplicationState.ACTIVE) & (apps["awaiting_am"] == 0) & (apps["pending"] > 0)
         if self._is_gang:
@@ -146,7 +146,7 @@ class Attempts:
         return self._engine.entry.transactions == "gang"
 
     def _needed(self, cluster: Cluster, view: View, app: int) -> int:
-        """Return how many containers an application's transaction must have to be whole; 0 if it need not be."""
+        """Return the minimum number of containers of an application's transaction; 0 if it need not be atomic."""
         if view.apps["awaiting_am"][app]:
             return 0
         gang_size = gang_of(cluster.tags(app))
@@ -155,7 +155,7 @@ class Attempts:
 
     @staticmethod
     def _held(view: View, app: int) -> int:
-        """Return how many containers an application has besides its AM's."""
+        """Return an application's number of containers, AM container excluded."""
         held, group = 0, int(view.apps["first_group"][app])
         while group >= 0:
             held += int(view.groups["running"][group])
@@ -163,9 +163,9 @@ class Attempts:
         return held
 
     def divide(self, cluster: Cluster, view: View, made: Batch, now_ms: int, *, full: bool) -> Divided:
-        """Put what must be whole together, and what is not whole to the end, where it is not sent.
+        """Group atomic transactions, and move incomplete ones to the end, where they are not sent.
 
-        ``full``: the answer had no room for more, so that who has too little may have more next time.
+        ``full``: the answer had no room for more; an incomplete transaction may get more next time.
         """
         apps = made.proposals["application"]
         count = len(apps)
@@ -201,7 +201,7 @@ class Attempts:
         return Divided(len(sent), np.array(numbers, np.int32))
 
     def carry(self, apps: I32) -> None:
-        """Go on after a snapshot; ``apps`` has the new index of each old application, -1 for none."""
+        """Continue after a snapshot; ``apps`` maps old application indices to new ones, -1 for none."""
         self._retries = {int(apps[app]): trying for app, trying in self._retries.items() if self._stays(apps, app)}
         self._outcomes = {int(apps[app]): outcome for app, outcome in self._outcomes.items() if self._stays(apps, app)}
         self._given_up = {int(apps[app]): text for app, text in self._given_up.items() if self._stays(apps, app)}
@@ -212,16 +212,16 @@ class Attempts:
         return app < len(apps) and apps[app] >= 0
 
     def given_up(self) -> tuple[tuple[int, str], ...]:
-        """Return applications that another engine should serve, and why."""
+        """Return applications for another engine to serve, each with the reason."""
         return tuple(self._given_up.items())[:NAMED_MAX]
 
     @property
     def too_large(self) -> int:
-        """How many applications must have more at once than can be."""
+        """Number of applications whose transaction exceeds the maximum size."""
         return len(self._too_large)
 
     def diagnostics(self) -> tuple[tuple[int, str], ...]:
-        """Return what applications should know."""
+        """Return diagnostics for applications: (index, text)."""
         named = list(self._too_large.items())[:NAMED_MAX]
         rule = f"places all requested containers or none, and at most {self._most} containers at once"
         return tuple(
@@ -231,22 +231,22 @@ class Attempts:
 
 
 LAPSES_MS: Final = 60_000
-"""How long a queue's unused guarantee is left to it while it gets nothing: nobody may be able to serve its asks."""
+"""How long the unused guarantee of a queue without allocations is reserved, in ms: it may not be servable at all."""
 
 
 class Guarantees:
-    """What is left to others now."""
+    """Reserves for the guarantees of queues that other engines serve."""
 
     def __init__(self) -> None:
-        """Leave nothing yet."""
+        """Create it without reserves."""
         self._cluster: Cluster | None = None
         self._since: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
-        """Of each queue and partition that is owed something what it uses, and since when."""
+        """By queue and partition with an unused guarantee: usage, and since when (ms) it is unchanged."""
         self.reserves_any = False
-        """Whether anything is left."""
+        """Whether there is any reserve."""
 
     def update_reserves(self, cluster: Cluster, view: View, now_ms: int) -> None:
-        """Work out what must be left in the next decide, for the kernels to go by."""
+        """Compute the reserves of the next cycle, for the kernels."""
         if self._cluster is not cluster:
             self._cluster, self._since = cluster, {}
         amounts = view.limit_amounts
@@ -264,13 +264,13 @@ class Guarantees:
             amounts[has_parent, :, SIBLING_RESERVE] = below[parent] - owed[has_parent]
 
     def stop(self, cluster: Cluster) -> None:
-        """Leave nothing from now on: there is one engine."""
+        """Remove all reserves: there is only one engine."""
         cluster.limits.amounts[:, :, SIBLING_RESERVE] = 0
         self.reserves_any = False
 
     @staticmethod
     def _own_asks(view: View) -> I64:
-        """Return what the engine's applications ask for by queue and partition; of a queue with what is below it."""
+        """Return the outstanding requests of this engine's applications by queue and partition, subqueues included."""
         amounts = view.limit_amounts
         own: I64 = np.zeros((len(amounts), amounts.shape[1], amounts.shape[3]), np.int64)
         row = np.flatnonzero(view.rows["count"] > 0)
@@ -289,7 +289,7 @@ class Guarantees:
         return own
 
     def _expire(self, owed: I64, used: I64, now_ms: int) -> None:
-        """Owe nothing to a queue that has got nothing for long."""
+        """Drop the reserve of a queue that has received nothing for `LAPSES_MS`."""
         before, self._since = self._since, {}
         for queue, partition in np.argwhere(owed.any(axis=2)).tolist():
             now = tuple(used[queue, partition].tolist())

@@ -1,4 +1,4 @@
-"""Events written by hand: for warming up, tests and benchmarks.
+"""Events written by hand: for warm-up, tests and benchmarks.
 
 >>> texts = Texts()
 >>> event = rows(events.Nodes, texts, [{"node": 0, "name_name": "n0", "state": 1, "total": [8, 4], "free": [8, 4]}])
@@ -20,7 +20,7 @@ E = TypeVar("E")
 
 
 class StringTable:
-    """Gives indices to texts, and the `Names` event with those that are new."""
+    """Assigns indices to texts, and returns new ones as a `Names` event."""
 
     def __init__(self) -> None:
         self._index: dict[str, int] = {"": 0}
@@ -31,13 +31,13 @@ class StringTable:
         return self._index.setdefault(text, len(self._index))
 
     def drain(self) -> events.Names:
-        """Return the texts that are new since the last call."""
+        """Return the texts added since the last call."""
         new = tuple(self._index)[self._sent :]
         self._sent = len(self._index)
         return events.Names(new)
 
     def again(self) -> None:
-        """Start again, as after a snapshot: `drain` returns all texts."""
+        """Restart, for a snapshot: the next `drain` returns all texts."""
         self._sent = 0
 
 
@@ -55,7 +55,7 @@ def rows(kind: type[E], texts: StringTable, given: Iterable[Mapping[str, Any]]) 
 
 
 def resource_types(names: Sequence[str], counted: Sequence[int]) -> events.ResourceTypes:
-    """Return resource types with practically no bounds."""
+    """Return resource types with practically unlimited bounds."""
     ones = np.ones(len(names), np.int64)
     return events.ResourceTypes(
         tuple(names), tuple("" for _ in names), np.array(counted, np.uint8), 0 * ones, ones << 40
@@ -63,13 +63,13 @@ def resource_types(names: Sequence[str], counted: Sequence[int]) -> events.Resou
 
 
 def request(application: int, key: int, count: int, capability: Sequence[int], **columns: Any) -> dict[str, Any]:
-    """Return a row of `Requests` for any node, unless ``columns`` say otherwise."""
+    """Return a row of `Requests` for any node, unless ``columns`` override that."""
     row = {"application": application, "key": key, "count": count, "relax_locality": 1, "capability": list(capability)}
     return row | columns
 
 
 def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counted: Sequence[int] = (1, 1)) -> list[Any]:
-    """Return a snapshot: nodes of 16 GB and 8 vcores, 4 a rack; equal leaves; applications that want 8 x 1 GB."""
+    """Return a snapshot: nodes of 16 GB and 8 vcores, 4 per rack; equal leaves; applications that request 8 x 1 GB."""
     texts = StringTable()
     whole = np.array([16384, 8]) * nodes
     queues = [{"queue": 0, "parent": -1, "path_name": "root", "state": 1}]
@@ -110,7 +110,7 @@ def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counte
 
 
 def small_events() -> list[list[Any]]:
-    """Return what may come after `small_cluster`, each list after a decide: what exercises every kernel."""
+    """Return lists of follow-up events of `small_cluster`, one for each cycle; together they exercise every kernel."""
     texts = StringTable()
     for text in ("root", "root.q0"):
         texts.index(text)

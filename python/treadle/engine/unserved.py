@@ -1,4 +1,4 @@
-"""What the engine warns of: queues below what they are entitled to, and asks that are larger than any node."""
+"""Engine warnings: queues below their entitlement, and requests larger than any node."""
 
 from __future__ import annotations
 
@@ -19,56 +19,56 @@ from treadle.policy.shares.tree import FROM_QUEUE, Shares
 from treadle.policy.state import Scratch
 
 LASTS_MS: Final = 120_000
-"""So long a queue is below before that is a condition."""
+"""How long a queue must be below its entitlement before it is reported, in milliseconds."""
 CHECK_EVERY_MS: Final = 10_000
 PART: Final = 0.8
-"""Below this part of what it is entitled to a queue is short."""
+"""A queue is short below this fraction of its entitlement."""
 CHECKED_MAX: Final = 64
 NAMED_MAX: Final = 4
-"""Queues that are named at a time."""
+"""Maximum number of queues named at a time."""
 
 Mask = npt.NDArray[np.bool_]
 
 
 NOT_OTHERS: Final = (Reason.GATE, Reason.USER_LIMIT, Reason.TOO_LARGE)
-"""Why asks wait that would not be served if other queues had less."""
+"""Reasons that other queues' usage does not cause."""
 
 
 class _Asks(NamedTuple):
-    """What a leaf asks for in a partition, as far as it is others that keep it from that."""
+    """Requests of a leaf in a partition that only the usage of other queues keeps waiting."""
 
     needs: Mask
-    """Resources that its asks need."""
+    """Resources that the requests need."""
     wants: F64
-    """All of them together, as fractions of the partition."""
+    """Their total, as fractions of the partition."""
     step: float
-    """The dominant share of the smallest ask."""
+    """Dominant share of the smallest request."""
     has_room: bool
-    """Whether a node has room for one now."""
+    """Whether one of them fits on a node now."""
 
 
 class StarvationMonitor:
-    """Since when which queues are short, by path and label; whatever snapshots come."""
+    """The time since when queues are short, by path and label; snapshots do not reset it."""
 
     def __init__(self) -> None:
-        """Know none."""
+        """Create it without short queues."""
         self._since_ms: dict[tuple[str, str], int] = {}
         self._texts: dict[tuple[str, str], str] = {}
         self._checked_ms = -CHECK_EVERY_MS
 
     def conditions(self) -> Sequence[str]:
-        """Return a line for each queue that is starved; it stays the same as long as the queue is."""
+        """Return one line for each starved queue; the line does not change while the queue is starved."""
         return list(self._texts.values())[:NAMED_MAX]
 
     def check(self, cluster: Cluster, view: View, scratch: Scratch | None, now_ms: int, *, commits: bool) -> None:
-        """Look for queues that are short, now and then.
+        """Check for short queues, at intervals.
 
         Args:
             cluster: the model
             view: its tables
-            scratch: what the latest decide on this model has kept, if there was one
+            scratch: scratch data of the latest cycle on this model, if any
             now_ms: the RM's time
-            commits: whether the policy places; without, the stock scheduler does
+            commits: whether the policy's proposals are committed; if not, the CapacityScheduler places
         """
         if 0 <= now_ms - self._checked_ms < CHECK_EVERY_MS:
             return
@@ -82,7 +82,7 @@ class StarvationMonitor:
 
 
 class _StarvationCheck:
-    """One look at a model."""
+    """One check of a model."""
 
     def __init__(self, cluster: Cluster, view: View, scratch: Scratch | None, *, commits: bool) -> None:
         shares = None if scratch is None else scratch.shares
@@ -100,7 +100,7 @@ class _StarvationCheck:
             self._rates.append(np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0))
 
     def short(self) -> Iterator[tuple[tuple[str, str], str]]:
-        """Yield each queue that is short, with its label, and what to say of it; at most `CHECKED_MAX` queues."""
+        """Yield each short queue as (path, label), with its description; at most `CHECKED_MAX` queues."""
         view, texts = self._view, self._names.texts
         for leaf, partition, rows in itertools.islice(self._low(), CHECKED_MAX):
             asks = self._asks(leaf, partition, rows)
@@ -115,7 +115,7 @@ class _StarvationCheck:
                 yield (path, label), self._text(leaf, partition, asks, (has, due), label)
 
     def _low(self) -> Iterator[tuple[int, int, I64]]:
-        """Yield leaves that have less than they are entitled to of what they ask for, a partition, and their rows."""
+        """Yield each leaf below its entitlement, the partition, and the rows of its requests there."""
         view, apps = self._view, self._view.apps
         rows = np.flatnonzero((view.rows["application"] >= 0) & (view.rows["count"] > view.rows["assumed"]))
         app = apps[view.rows["application"][rows]]
@@ -139,13 +139,13 @@ class _StarvationCheck:
                 yield int(keys[at]) // MAX_PARTITIONS, partition, rows[starts[at] : ends[at]]
 
     def _asks(self, leaf: int, partition: int, rows: I64) -> _Asks | None:
-        """Return what of a leaf's asks could be placed; None if nothing could."""
+        """Return the placeable requests of a leaf; None if there is none."""
         view, counted, rate = self._view, self._counted, self._rates[partition]
         nodes = (view.nodes["partition"] == partition) & (view.nodes["state"] == NodeState.USABLE)
         if not nodes.any() or not view.limit_known[leaf, partition]:
             return None
         amounts = view.limit_amounts[leaf, partition]
-        # of a queue above the leaf others have what is not left
+        # A parent's limit leaves no room: other queues use it.
         left = amounts[MAXIMUM] - amounts[USED] - amounts[ASSUMED]
         most = np.minimum(view.node_amounts[nodes, TOTAL].max(axis=0), left)
         rows = rows[~np.isin(self._why[rows], NOT_OTHERS)]
@@ -176,7 +176,7 @@ class _StarvationCheck:
         return float((self._view.limit_amounts[queue, partition, GUARANTEED] * self._rates[partition]).max())
 
     def _entitled(self, partition: int) -> F64:
-        """Return by queue what the weights of the policy's tree give it; without such, what the RM guarantees it."""
+        """Return the entitlement of each queue: by weights of the policy's tree, otherwise the RM's guarantee."""
         if partition not in self._entitlements:
             guaranteed = self._view.limit_amounts[:, partition, GUARANTEED] * self._rates[partition]
             self._entitlements[partition] = _by_weights(self._shares, guaranteed.max(axis=1))
@@ -194,7 +194,7 @@ class _StarvationCheck:
         return f"{STARVED}{path} {what}: {self._cause(leaf, partition, asks)}, {room}"
 
     def _cause(self, leaf: int, partition: int, asks: _Asks) -> str:
-        """Return why others go first: a queue above counts for what others below it hold, or others hold more."""
+        """Return why others go first: a parent counts usage of its other leaves, or other queues hold more."""
         above = [*self._up(leaf)][-2:0:-1] if self._goes_by_groups else []  # below the root, the topmost first
         for queue in above:
             used, guaranteed = self._used(queue, partition), self._guaranteed(queue, partition)
@@ -217,12 +217,12 @@ class _StarvationCheck:
 
 
 def _compares_groups(shares: Shares) -> bool:
-    """Say whether groups of queues are compared by all that they hold: in a tree, and where leaves have no aims."""
+    """Return whether queue groups are compared by their total usage: in a tree without aims for leaves."""
     return not len(shares.aims) and bool((shares.nodes["leaf"][1:] == 0).any())
 
 
 def _by_weights(shares: Shares | None, guaranteed: F64) -> F64:
-    """Return what given weights on leaves' paths give them; what is guaranteed, where the weights are those."""
+    """Return the shares that explicit weights on leaves' paths give; the RM's guarantees without such weights."""
     nodes = None if shares is None else shares.nodes
     if shares is None or nodes is None or len(nodes) < 2 or (nodes["given"][1:] == FROM_QUEUE).all():
         return guaranteed
@@ -239,15 +239,15 @@ def _by_weights(shares: Shares | None, guaranteed: F64) -> F64:
 
 
 def too_large(cluster: Cluster, view: View, scratch: Scratch | None, most: int) -> dict[int, str]:
-    """Return applications with asks that the loop found larger than any node of their partition, each with why.
+    """Return applications with requests larger than any node of their partition, as the loop found, with the reason.
 
-    Nothing is said while the cluster has no node. Nodes that may not be used now count: they may come back.
+    Empty while the cluster has no node. Unusable nodes count: they may come back.
 
     Args:
         cluster: the model
         view: its tables
-        scratch: what the latest decide on this model has kept, if there was one
-        most: the maximum number of applications
+        scratch: scratch data of the latest cycle on this model, if any
+        most: maximum number of applications
     """
     texts: dict[int, str] = {}
     here = view.nodes["state"] != NodeState.GONE
@@ -256,7 +256,7 @@ def too_large(cluster: Cluster, view: View, scratch: Scratch | None, most: int) 
     size = min(len(view.rows), len(scratch.rows))
     over = scratch.rows["why"][:size] == Reason.TOO_LARGE
     empty = np.isin(np.arange(len(cluster.names.partitions)), view.nodes["partition"][here], invert=True)
-    if empty[1:].any():  # the loop comes to no label that no queue has a limit for
+    if empty[1:].any():  # The loop skips labels for which no queue has a limit.
         empty[0] = False
         over |= empty[view.rows["partition"][:size]]
     for row in np.flatnonzero(over).tolist():

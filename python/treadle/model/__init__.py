@@ -1,1 +1,1 @@
-"""The engine's mirror of the cluster: columns, what is assumed, and how events change them."""
+"""The engine's mirror of the cluster: its tables, proposals in flight, and the events that change them."""

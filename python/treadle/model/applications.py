@@ -1,4 +1,4 @@
-"""Application attempts: where they stand, what they use, and the first of their request rows."""
+"""Application attempts: state, usage, and a link to the first request row of each."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ APPLICATION: Final = np.dtype(
         ("cluster_timestamp", "i8"),
         ("submit_time_ms", "i8"),
         ("start_time_ms", "i8"),
-        ("pending", "i8"),  # sum of its request rows' counts, nothing assumed taken off
+        ("pending", "i8"),  # requested containers: sum over its request rows, in-flight proposals included
         ("demand", "i8"),  # the same in memory, MB
-        ("backoff_until", "i8"),  # no proposals before this decide
-        ("service_ms", "f8"),  # share of the cluster x time used so far, by the dominant resource
-        ("container_ms", "f8"),  # time that its containers have had so far
-        ("share", "f8"),  # what it used when that was last added up
-        ("master_since_ms", "i8"),  # when a gate first saw its AM start; 0: not yet, -1: it has asked
-        ("input_bytes", "f8"),  # mean input of a task of its first stage, as a hint; 0: not known
-        ("charged", "i4"),  # containers then
+        ("backoff_until", "i8"),  # the first cycle that may propose for it again
+        ("service_ms", "f8"),  # attained service: dominant share of the cluster x time, up to `charged_ms`
+        ("container_ms", "f8"),  # container time so far
+        ("share", "f8"),  # usage when the service was last added up
+        ("master_since_ms", "i8"),  # when a gate first saw its AM start; 0: not yet, -1: it has requested containers
+        ("input_bytes", "f8"),  # hint: mean input of a task of its first stage; 0: unknown
+        ("charged", "i4"),  # number of containers at that time
         ("id", "i4"),
         ("attempt", "i4"),
         ("name", "i4"),
@@ -37,9 +37,9 @@ APPLICATION: Final = np.dtype(
         ("containers", "i4"),
         ("assumed_count", "i4"),
         ("first_row", "i4"),
-        ("first_group", "i4"),  # the first of its groups of tasks
-        ("first_hint", "i4"),  # the first of its keys in the table of hints about tasks
-        ("blacklisted", "i4"),  # how many names it does not want
+        ("first_group", "i4"),  # its first task group
+        ("first_hint", "i4"),  # its first row in the table of task hints
+        ("blacklisted", "i4"),  # number of blacklisted names
         ("state", "u1"),
         ("awaiting_am", "u1"),
         ("has_headroom", "u1"),
@@ -50,16 +50,16 @@ APPLICATION: Final = np.dtype(
 _DEFAULTS: Final = {"first_row": -1, "first_group": -1, "first_hint": -1, "queue": -1}
 
 MOVED_MAX: Final = 16
-"""If more applications are not in their place, all are sorted."""
+"""Above this number of misplaced applications the whole list is sorted again."""
 
 
 class ApplicationTable(Table):
     """All application attempts, by the shim's index. Amounts: ASSUMED, USED, HEADROOM."""
 
     _in_use: I32 | None = None
-    """What `in_use` returns; None in a recording that was made before this was kept."""
+    """The cached result of `in_use`; None in a recording made before this field existed."""
     _any_ended = False
-    """Whether any of these has ended."""
+    """Whether one of them has ended."""
 
     def __init__(self, resources: int) -> None:
         super().__init__(APPLICATION, (3, resources), _DEFAULTS)
@@ -69,10 +69,10 @@ class ApplicationTable(Table):
         self._in_use = np.zeros(0, np.int32)
         self._order_is_old = True
         self._moved: set[int] = set()
-        """Applications that are not where they belong in the order, unless all of it is old."""
+        """Applications whose position in the order is outdated; unused while the whole order is outdated."""
 
     def apply(self, event: events.Applications, names: Names) -> None:
-        """Take the state of application attempts, absolute. What `replaces` drops is the caller's business."""
+        """Apply the state of application attempts (absolute values). The caller handles the attempts in `replaces`."""
         for index in (event.name_name, event.type_name, event.user_name):
             names.check(index)
         partitions = names.partitions_of(event.partition_name)
@@ -100,7 +100,7 @@ class ApplicationTable(Table):
         self._use(at)
 
     def _use(self, applications: I32) -> None:
-        """Note that the state of applications has come."""
+        """Mark applications as in use."""
         known, some = self.in_use(), np.unique(applications)
         places = np.searchsorted(known, some)
         new = np.append(known, np.int32(-1))[places] != some
@@ -109,9 +109,9 @@ class ApplicationTable(Table):
         self._any_ended |= bool((self.at["state"][some] == int(ApplicationState.GONE)).any())
 
     def in_use(self) -> I32:
-        """Return the indices of all applications but those that had ended by the last `drop_ended`, in their order.
+        """Return the sorted indices of all applications except those that had ended by the last `drop_ended`.
 
-        An index is not given out again, so that all that ever were are many more.
+        Indices are never reused, so the table has many more rows than there are applications in use.
         """
         if self._in_use is None:
             here = self.at["state"][: self.size] != int(ApplicationState.GONE)
@@ -119,14 +119,14 @@ class ApplicationTable(Table):
         return self._in_use
 
     def drop_ended(self) -> None:
-        """Leave out the applications that have ended; what there is to learn of them has been learned."""
+        """Drop ended applications from `in_use`; call this after the model has learned from them."""
         if self._any_ended:
             known = self.in_use()
             self._in_use = known[self.at["state"][known] != int(ApplicationState.GONE)]
             self._any_ended = False
 
     def apply_usage(self, event: events.ApplicationUsage) -> None:
-        """Take the usage of application attempts, absolute."""
+        """Apply the usage of application attempts (absolute values)."""
         self.cover(event.application, "application")
         columns, at = self.at, event.application
         columns["containers"][at] = event.containers
@@ -135,11 +135,7 @@ class ApplicationTable(Table):
         columns["has_headroom"][at] = 1
 
     def apply_inputs(self, event: events.StageInputs) -> None:
-        """Take the mean input of tasks; applications that are gone mean nothing.
-
-        Raises:
-            ModelError: an input that is negative or not finite.
-        """
+        """Apply the mean input of tasks, in bytes; applications that have ended are ignored."""
         self.cover(event.application, "application")
         if not bool((np.isfinite(event.mean_bytes) & (event.mean_bytes >= 0.0)).all()):
             raise ModelError("StageInputs.mean_bytes must not be negative")
@@ -147,16 +143,16 @@ class ApplicationTable(Table):
         self.at["input_bytes"][event.application[live]] = event.mean_bytes[live]
 
     def queues_changed(self, queues: int) -> None:
-        """Make the next `sort` look at every application again; there are indices of queues below ``queues``."""
+        """Make the next `sort` check every application; ``queues`` is one more than the largest queue index."""
         self._order_is_old = True
         self.leaf_first = np.zeros(queues + 1, np.int32)
 
     def sort(self) -> None:
-        """List the active applications of each leaf, highest priority first, then by application id (YARN's fifo).
+        """List the active applications of each leaf: highest priority first, then by application ID (YARN's FIFO).
 
-        The applications of queue q are ``leaf_applications[leaf_first[q]:leaf_first[q + 1]]``; ``rank`` is the place
-        of an application in the whole list. Only applications that came, went, or changed their queue or priority are
-        put in their place, unless they are many.
+        The applications of queue q are ``leaf_applications[leaf_first[q]:leaf_first[q + 1]]``; ``rank`` is the position
+        of an application in the whole list. Unless there are many changes, only applications that started, ended or
+        changed queue or priority are moved.
         """
         if self._order_is_old or len(self._moved) > MOVED_MAX:
             self._sort_all()
@@ -180,7 +176,7 @@ class ApplicationTable(Table):
         )
 
     def _take_out(self, applications: I32) -> None:
-        """Take applications out of the list, as far as they are there."""
+        """Remove applications from the list; absent ones are ignored."""
         some = applications[applications < len(self.rank)]
         places = self.rank[some]
         self.rank[some] = 0
@@ -189,7 +185,7 @@ class ApplicationTable(Table):
         self.leaf_first -= np.searchsorted(places, self.leaf_first).astype(np.int32)
 
     def _put_in(self, application: int) -> None:
-        """Put an application in its place, if it is active; all others in the list are in theirs."""
+        """Insert an active application at its position; all others in the list must be in order."""
         queue = int(self.at["queue"][application])
         if self.at["state"][application] != int(ApplicationState.ACTIVE) or not 0 <= queue < len(self.leaf_first) - 1:
             return

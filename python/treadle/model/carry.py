@@ -1,7 +1,7 @@
-"""What outlives a snapshot: what was learned, found again by YARN's ids in the model that the snapshot has made.
+"""Carries learned state across a snapshot, from the old model to the new one, by YARN's identifiers.
 
-A snapshot gives out all indices anew. Applications are found again by their id and attempt, asks by priority and
-allocation request id, nodes by name, queues by path, containers by their number. What is not found has ended.
+A snapshot reassigns all indices. Applications match by ID and attempt, requests by priority and allocation request ID,
+nodes by name, queues by path, containers by number. Anything without a match has ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from treadle.model.tables import View
 
 @inner
 def is_before(a: Records, row: int, b: Records, other: int) -> bool:
-    """Does an ask come before another one by its request priority and allocation request id?"""
+    """Return whether a request comes before another one by priority and allocation request ID."""
     if a[row].priority != b[other].priority:
         return bool(a[row].priority < b[other].priority)
     return bool(a[row].allocation_request_id < b[other].allocation_request_id)
@@ -32,10 +32,10 @@ def is_before(a: Records, row: int, b: Records, other: int) -> bool:
 
 @inner
 def counterpart(old: View, new: View, row: int, app: int, start: int, taken: U8, row_index: Records) -> int:
-    """Return the new row of an ask of ``app``, the new index of its application; -1 if there is none.
+    """Return the new row of a request of ``app`` (the application's new index); -1 if there is none.
 
-    Priority and allocation request id say which it is. Of several that are equal the key decides, else the order:
-    ``start`` is the first that is not taken among those that are not before the ask.
+    Rows match by priority and allocation request ID; among several equal ones by key, else in order. ``start`` is the
+    first free row among those that do not come before the request.
     """
     same = find(row_index, pair(app, old.rows[row].key))
     if (
@@ -49,7 +49,7 @@ def counterpart(old: View, new: View, row: int, app: int, start: int, taken: U8,
 
 @inner
 def carry_row(old: View, new: View, nodes: I32, row: int, at: int) -> None:
-    """Take over how long an ask has waited, why it is left alone, and the node held for it."""
+    """Carry over waiting time, backoff and the node reserved for a request."""
     new.rows[at].waiting_since_ms = old.rows[row].waiting_since_ms
     new.rows[at].waiting_since_offers = old.rows[row].waiting_since_offers
     new.rows[at].backoff_until = old.rows[row].backoff_until
@@ -65,10 +65,10 @@ def carry_row(old: View, new: View, nodes: I32, row: int, at: int) -> None:
 
 @kernel
 def carry_rows(old: View, new: View, apps: I32, nodes: I32, rows: I32, taken: U8, row_index: Records) -> None:
-    """Take over what is known of asks that the snapshot repeats.
+    """Carry over learned state of requests that the snapshot repeats.
 
-    ``apps`` and ``nodes`` have the new index of each old one, -1 for none; ``rows`` is given that of request rows.
-    ``taken`` is 0 for each new row before; ``row_index`` finds the new rows.
+    ``apps`` and ``nodes`` map old indices to new ones (-1: none); the mapping of request rows is written to ``rows``.
+    ``taken`` starts as 0 for each new row; ``row_index`` finds the new rows.
     """
     for app in range(len(apps)):
         if apps[app] < 0:
@@ -89,9 +89,9 @@ def carry_rows(old: View, new: View, apps: I32, nodes: I32, rows: I32, taken: U8
 def carry_ended(
     old: View, new: View, was: Records, now: Records, apps: I32, index: Records, free: I32, next_unused: I64
 ) -> None:
-    """Take over how many tasks have ended and how long they took; makes their group where there is none.
+    """Carry over the number and durations of ended tasks; create missing groups.
 
-    ``was`` and ``now`` have both by group: the groups themselves, or what a table beside the model adds to them.
+    ``was`` and ``now`` are records by group: the groups themselves, or an additional table with the same rows.
     """
     for app in range(len(apps)):
         group = old.apps[app].first_group if apps[app] >= 0 else -1
@@ -106,14 +106,14 @@ def carry_ended(
 
 @inner
 def old_task(old_index: Records, key: int, application: int, old_application: int) -> int:
-    """Return a task's row in the old tables, by its key in the new ones (see `tasks.task_key`), or -1."""
+    """Return a task's row in the old tables, or -1; ``key`` is its key in the new ones (see `task_key`)."""
     moved = key + ((old_application - application) << 40)
     return find(old_index, moved & 0x3FFFFFFFFFFFFFFF)
 
 
 @kernel
 def carry_inputs(old: View, new: View, apps: I32, old_index: Records) -> None:
-    """Take over how much tasks read that run on; ``old_index`` finds them in the old tables."""
+    """Carry over the input sizes of running tasks; ``old_index`` finds them in the old tables."""
     for old_app in range(len(apps)):
         app = apps[old_app]
         group = new.apps[app].first_group if app >= 0 else -1
@@ -129,10 +129,10 @@ def carry_inputs(old: View, new: View, apps: I32, old_index: Records) -> None:
 
 @inner
 def hint_key(old: View, new: View, at: int, rows: I32, past: int, first_ahead: int) -> int:
-    """Return the key under which to keep a hint, -1 if it is dropped.
+    """Return the new key of a hint, -1 to drop it.
 
-    Of what is asked for that is its new key. What is not asked for yet keeps its own; what is asked for no more, but
-    may still run, gets the reserved key ``past``.
+    A hint for outstanding requests moves to their new key, one for future requests keeps its key. A hint for requests
+    that are fulfilled but whose tasks may still run gets the reserved key ``past``.
     """
     row = old.hints[at].row
     if row >= 0 and rows[row] >= 0:
@@ -153,10 +153,9 @@ def carry_hints(
     first_reserved: int,
     first_ahead: int,
 ) -> None:
-    """Take over hints about tasks; ``model`` is the new one's, ``chain`` is room for as many rows as there are.
+    """Carry over task hints into ``model``; ``chain`` is scratch space, one element per row.
 
-    Request keys from ``first_reserved`` on are in no frame; those from ``first_ahead`` on belong to stages
-    ahead.
+    Frames never use request keys from ``first_reserved`` on; keys from ``first_ahead`` on belong to future stages.
     """
     for app in range(len(apps)):
         at = old.apps[app].first_hint if apps[app] >= 0 else -1
@@ -165,7 +164,7 @@ def carry_hints(
             chain[count] = at
             count += 1
             at = old.hints[at].next
-        for place in range(count - 1, -1, -1):  # so that the list has the order of the old one
+        for place in range(count - 1, -1, -1):  # keeps the order of the old list
             at = chain[place]
             key = hint_key(old, new, at, rows, past, first_ahead)
             if key < 0:
@@ -186,21 +185,21 @@ def carry_hints(
 
 
 LEARNED: Final = ("backoff_until", "service_ms", "container_ms", "share", "charged", "master_since_ms", "input_bytes")
-"""The columns of an application that are in no frame."""
+"""Application columns that frames do not contain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """Where what was known is found again: the new index of each old one, -1 for none."""
+    """The mapping of old indices to new ones; -1 for none."""
 
     apps: I32
     nodes: I32
     ended: I32
-    """The old indices of applications that are not there any more."""
+    """Old indices of the applications that have ended."""
 
 
 def carry(old: Cluster, new: Cluster) -> Carried:
-    """Take over what was learned from the model before a snapshot; all of the snapshot must have come."""
+    """Carry learned state from the model before a snapshot; the whole snapshot must have been applied."""
     apps, nodes = _applications(old.apps, new.apps), _nodes(old, new)
     live = np.flatnonzero(apps >= 0)
     for column in LEARNED:
@@ -228,7 +227,7 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     new.rejections.follow(old.rejections, rows, nodes, new.requests.at, new.decide)
     new.own_tags.follow(old.own_tags, apps)
     new.rejection_counts.follow(old.rejection_counts, apps)
-    # one that was moved runs on under another engine: nothing is learned of its end
+    # A moved application runs on under another engine: its end teaches nothing.
     here = (old.apps.at["state"] != int(ApplicationState.GONE)) & (old.apps.at["state"] != int(ApplicationState.MOVED))
     gone = here & (apps < 0)
     return Carried(apps, nodes, np.flatnonzero(gone).astype(np.int32))
@@ -244,7 +243,7 @@ def _applications(old: ApplicationTable, new: ApplicationTable) -> I32:
 
 
 def _attempts(apps: ApplicationTable) -> list[tuple[int, tuple[int, int, int]]]:
-    """Return index and id of all that have not ended."""
+    """Return index and ID of all attempts that have not ended."""
     here = apps.at["state"][: apps.size]
     live = np.flatnonzero((here != int(ApplicationState.GONE)) & (here != int(ApplicationState.MOVED)))
     columns = (apps.at[name][live].tolist() for name in ("cluster_timestamp", "id", "attempt"))
@@ -252,7 +251,7 @@ def _attempts(apps: ApplicationTable) -> list[tuple[int, tuple[int, int, int]]]:
 
 
 def _nodes(old: Cluster, new: Cluster) -> I32:
-    """Return the new index of each old node. Of several with one name, as on one host, none is found again."""
+    """Return the new index of each old node. Nodes that share a name (several on a host) are not matched."""
     new_index: I32 = np.full(len(old.nodes.at), -1, np.int32)
     names = _by_name(new)
     for name, at in _by_name(old).items():

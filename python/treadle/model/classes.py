@@ -1,8 +1,7 @@
-"""Which nodes asks may go to: predicates, classes, and the class of each request row, kept by deltas.
+"""Node classes: which nodes a request may use, by placement predicates; kept up to date by deltas.
 
-A class is a set of nodes that asks are bound to: those that meet one of some conjunctions of predicates, in most cases
-one. Events only note what has changed; `Classes.sync` works it out before a decide. A cluster without constraints costs
-nothing.
+A class is the set of nodes that satisfy at least one of some conjunctions of predicates, usually a single one. Events
+only record changes; `Classes.sync` applies them before a cycle. A cluster without constraints pays nothing.
 """
 
 from __future__ import annotations
@@ -39,20 +38,20 @@ if TYPE_CHECKING:
 
 
 CLASSES_MAX: Final = 4_096
-"""What constraints beyond that demand is left to the ResourceManager; what tags beyond that require, nobody serves."""
+"""Maximum number of classes. Beyond it the ResourceManager checks constraints, and requests with required tags wait."""
 
 CHOICES_MAX: Final = 16_384
-"""Number of choices from which on unused ones are forgotten."""
+"""Number of choices above which unused ones are dropped."""
 
 ROWS_AT_ONCE: Final = 4_096
-"""Asks that are bound in one decide; others wait for the next, so that no application's constraints delay it."""
+"""Maximum number of requests bound in one cycle; the others wait for the next, so that no application delays it."""
 
 UNMET_NAMED_MAX: Final = 64
-"""Applications whose diagnostics say at a time that no node serves them."""
+"""Maximum number of applications whose diagnostics say that no node satisfies them."""
 
 ANY_NODE: Final = -1
 NO_NODE: Final = 0
-"""The class of asks that no node will do for: the first one."""
+"""The class without nodes, for requests that no node satisfies."""
 
 TAG: Final = "treadle:"
 
@@ -61,7 +60,7 @@ Wanted = tuple[Conjunction, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    """What asks are bound to: what they may choose from, its index, and the class where all alternatives count."""
+    """The binding of a request: its choices, their index, and the class that allows all alternatives."""
 
     choice: Choice
     number: int
@@ -72,9 +71,9 @@ class Unmet(NamedTuple):
     """Applications with asks that no node can serve."""
 
     texts: tuple[tuple[int, str], ...]
-    """The first `UNMET_NAMED_MAX` of them by index, each with why."""
+    """The first `UNMET_NAMED_MAX` of them by index, each with the reason."""
     applications: int
-    """How many there are."""
+    """Their total number."""
 
 
 NONE_UNMET: Final = Unmet((), 0)
@@ -85,61 +84,61 @@ class Classes:
 
     def __init__(self) -> None:
         self.active = False
-        """Has any ask ever been bound to nodes?"""
+        """Whether any request has ever been bound to nodes."""
         self.row_class: I32 = np.zeros(0, np.int32)
-        """The class of each request row, `ANY_NODE` for one that may go anywhere."""
+        """The class of each request row; `ANY_NODE` if it may use every node."""
         self.row_choice: I32 = np.zeros(0, np.int32)
-        """What each request row may choose from, an index of `choices`, or -1."""
+        """The choice of each request row, an index of `choices`; -1 for none."""
         self.row_level: I32 = np.zeros(0, np.int32)
-        """Up to which alternative it may go; -1: the last one."""
+        """The last alternative that each row may use; -1: all."""
         self.levels: dict[Choice, int] = {}
-        """Up to which alternative asks of a choice may go, where that is not the last one."""
+        """The last alternative that requests of a choice may use, where that is limited."""
         self.choices: list[Choice] = []
         self.wanted: list[Wanted] = [()]
-        """What each class demands: a node will do that meets one of these."""
+        """The condition of each class: a node satisfies it if it meets one of these conjunctions."""
         self.nodes: npt.NDArray[np.bool_] = np.zeros((16, 0), bool)
         """(class, node): the nodes of each class."""
         self.packed: U8 = np.zeros((16, 0), np.uint8)
-        """(class, node / 8): the same, a bit a node."""
+        """(class, node / 8): the same as bits."""
         self.errors: dict[int, str] = {}
-        """For each application whose requirement cannot be read what is wrong with it."""
+        """Parse error of each application whose requirement is invalid."""
         self.misread: dict[int, str] = {}
-        """For each application with a tag that begins as Treadle's do and cannot be read what is wrong with it."""
+        """Parse error of each application with an invalid tag of Treadle's."""
         self.left_out: set[int] = set()
-        """Applications with a constraint for which there was no class left."""
+        """Applications with a constraint that exceeded `CLASSES_MAX`."""
         self.changes = 0
-        """Goes up when classes come or go, or the nodes of any change; not when asks do."""
+        """Increases when classes are added or removed or their nodes change; requests do not count."""
         self._class_of: dict[Wanted, int] = {(): NO_NODE}
         self._choice_of: dict[Choice, int] = {}
         self._predicates: dict[Predicate, npt.NDArray[np.bool_]] = {}
         self._parsed: dict[str, ParsedConstraint | None] = {}
         self._preferences: dict[int, NodePreference] = {}
         self._choices_bound: dict[int, dict[int, _Binding]] = {}
-        """By application and its asks' constraint, until its tags or constraints change."""
+        """Bindings by application and constraint text, valid until its tags or constraints change."""
         self._plain: I32 = np.zeros((0, 2), np.int32)
-        """(application, class and choice): what all its asks are bound to alike; -1: they are looked at one by one."""
+        """(application, class and choice): the common binding of all its requests; -1: rows are bound one by one."""
         self._table = NodeTable()
         self._nodes_changed: set[int] = set()
         self._apps_changed: set[int] = set()
         self._bound: npt.NDArray[np.bool_] = np.zeros(0, bool)
-        """For each application whether its asks may be bound to nodes."""
+        """Whether requests of each application may be bound to nodes."""
         self._owner: I32 = np.zeros(0, np.int32)
         self._key: I32 = np.zeros(0, np.int32)
-        """The application and key that each row was looked at for."""
+        """The application and key for which each row was bound."""
         self._unread: npt.NDArray[np.intp] = np.zeros(0, np.intp)
-        """Rows that wait to be looked at (`ROWS_AT_ONCE`); no node will do for them until then."""
+        """Rows not bound yet (`ROWS_AT_ONCE`); no node is allowed for them until then."""
         self._empty: npt.NDArray[np.bool_] = np.zeros(0, bool)
         self._empty_of = -1
-        """Which classes have no nodes, and as of which of the `changes`."""
+        """The cached classes without nodes, and the value of `changes` that they belong to."""
         self._freed = False
-        """Has any row been freed since what nobody is bound to was forgotten?"""
+        """Whether a row was freed since unused choices were last dropped."""
 
     def tags_changed(self, application: int) -> None:
-        """Note that an application's tags have changed in a way that counts."""
+        """Record that a relevant tag of an application has changed."""
         self._note(application)
 
     def constraints_changed(self, applications: I32) -> None:
-        """Note that the constraints of applications' asks have changed."""
+        """Record that the constraints of applications' requests have changed."""
         for application in np.unique(applications).tolist():
             self._note(application)
 
@@ -150,12 +149,12 @@ class Classes:
         self._apps_changed.add(application)
 
     def drop(self, application: int) -> None:
-        """Forget what the asks of an application are bound to, until they are reported again."""
+        """Drop an application's bindings until its requests are reported again."""
         if application < len(self._bound) and self._bound[application]:
             self._apps_changed.add(application)
 
     def nodes_reported(self, event: events.Nodes, cluster: Mirror) -> None:
-        """Note the nodes that are not what they were; called before the model takes them."""
+        """Record the nodes that change; called before the model applies the event."""
         if self.active:
             at, totals = cluster.nodes.at, cluster.nodes.amounts
             index = event.node
@@ -168,12 +167,12 @@ class Classes:
             self._nodes_changed.update(index[~same].tolist())
 
     def attributes_reported(self, event: events.NodeAttributes) -> None:
-        """Note the nodes whose attributes are reported."""
+        """Record the nodes whose attributes are reported."""
         if self.active:
             self._nodes_changed.update(event.node.tolist())
 
     def facts(self, cluster: Mirror, node: int) -> NodeFacts | None:
-        """Return what a node is to requirements; None if it may not be used."""
+        """Return the properties of a node that requirements test; None if it may not be used."""
         record, texts = cluster.nodes.at[node], cluster.names.texts
         if record["state"] != 1:
             return None
@@ -187,7 +186,7 @@ class Classes:
         )
 
     def sync(self, cluster: Mirror) -> bool:
-        """Bring classes and rows up to date with the model; returns whether asks are known that had to wait for it."""
+        """Bring classes and rows up to date; return whether rows remain unbound until the next cycle."""
         if not self.active:
             return False
         waited = len(self._unread) > 0
@@ -254,7 +253,7 @@ class Classes:
         new = np.flatnonzero((owner >= 0) & (self._owner < 0))
         new = self._bind_plain(new[self._bound[owner[new]]], owner, key)
         if len(self._unread):
-            # those that wait come first: asks that change all the time keep no others waiting
+            # Waiting rows come first: rows that change all the time must not delay others.
             new = np.concatenate((self._unread[np.isin(self._unread, new)], np.setdiff1d(new, self._unread)))
         for row in new[:ROWS_AT_ONCE].tolist():
             self._bind_row(cluster, row)
@@ -262,7 +261,7 @@ class Classes:
         self.row_class[self._unread] = NO_NODE
 
     def _bind_plain(self, rows: npt.NDArray[np.intp], owner: I32, key: I32) -> npt.NDArray[np.intp]:
-        """Bind asks of applications whose asks are all bound alike; return the others, to be looked at one by one."""
+        """Bind rows of applications with one common binding; return the rows that need binding one by one."""
         known = self._plain[owner[rows], 0] >= 0
         if self.levels or not known.any():
             return rows
@@ -280,7 +279,7 @@ class Classes:
         self._freed = True
 
     def _read(self, cluster: Mirror, application: int) -> None:
-        """Read what an application requires, and whether its asks are bound to nodes."""
+        """Read an application's requirements, and whether its requests are bound to nodes."""
         tags = [tag for tag in cluster.tags(application) if tag.lower().startswith(TAG)]
         mine = node_preference(tags) if tags else NO_PREFERENCE
         self._preferences.pop(application, None)
@@ -298,7 +297,7 @@ class Classes:
         self._bound[application] = mine is not NO_PREFERENCE or bool(cluster.constraints.text.get(application))
 
     def _bind_row(self, cluster: Mirror, row: int) -> None:
-        """Find out what an ask is bound to."""
+        """Bind a request row."""
         if len(self.choices) >= CHOICES_MAX and self._freed:
             self._sweep()
         ask = cluster.requests.at[row]
@@ -324,7 +323,7 @@ class Classes:
         self.row_choice[row] = binding.number
 
     def _binding(self, cluster: Mirror, application: int, text: int) -> _Binding | None:
-        """Find out what asks of an application with a constraint's text are bound to; None: to nothing that counts."""
+        """Return the binding of an application's requests with a constraint text; None if nothing restricts them."""
         own_constraint = self._parsed_constraint(cluster, text) if text >= 0 else None
         mine = self._preferences.get(application, NO_PREFERENCE)
         if mine is NO_PREFERENCE and own_constraint is None:
@@ -334,7 +333,7 @@ class Classes:
         if at is None:
             self.left_out.add(application)
             if mine is NO_PREFERENCE:
-                return None  # the ResourceManager judges it
+                return None  # checked by the ResourceManager
         number = self._choice_of.setdefault(chosen, len(self.choices))
         if number == len(self.choices):
             self.choices.append(chosen)
@@ -355,7 +354,7 @@ class Classes:
         return self._parsed[text]
 
     def set_level(self, row: int, level: int) -> bool:
-        """Let a row go no farther than an alternative, -1 or the last one: all; False if there is no class left."""
+        """Limit a row to alternatives up to ``level`` (-1 or the last one: all); return False if no class is left."""
         chosen = self.choices[self.row_choice[row]]
         at = self.class_for(chosen.nodes_at(chosen.last if level < 0 else level))
         if at < 0:
@@ -367,31 +366,31 @@ class Classes:
         return True
 
     def class_of(self, conjunction: Conjunction) -> int:
-        """Return the class of nodes that meet a conjunction, -1 if there is none left for it."""
+        """Return the class of nodes that satisfy a conjunction, -1 if there are too many classes."""
         return self.class_for((conjunction,))
 
     def class_for(self, conjunctions: Wanted) -> int:
-        """Return the class that demands this, -1 if there is none left for it."""
+        """Return the class with this condition, -1 if there are too many classes."""
         if conjunctions not in self._class_of and len(self.wanted) == CLASSES_MAX:
-            return -1  # to make room would number classes anew
+            return -1  # dropping classes would renumber them
         at = self._class(conjunctions)
         return -1 if at is None else at
 
     def supply(self, cluster: Mirror, predicate: Predicate) -> I64:
-        """Return what the usable nodes have together on which a predicate holds."""
+        """Return the total resources of the usable nodes that satisfy a predicate."""
         holds = self._nodes_of(predicate)[: cluster.nodes.size]
         holds = holds & (cluster.nodes.at["state"][: len(holds)] == 1)
         amounts: I64 = cluster.nodes.amounts[: len(holds), TOTAL][holds].sum(axis=0)
         return amounts
 
     def forget_levels(self) -> None:
-        """Let all rows go as far as their last alternative."""
+        """Allow all alternatives for all rows again."""
         self.levels = {}
         for row in np.flatnonzero(self.row_level >= 0).tolist():
             self.set_level(row, -1)
 
     def unmet(self, cluster: Mirror) -> Unmet:
-        """Return the applications with asks that no node can serve, and why."""
+        """Return the applications with requests that no node satisfies, and why."""
         if not self.active:
             return NONE_UNMET
         if self._empty_of != self.changes or len(self._empty) != len(self.wanted):
@@ -409,19 +408,19 @@ class Classes:
         return Unmet(named, len(rows_unmet))
 
     def _unmet_by(self, row: int) -> str:
-        """Return why no node can serve an ask."""
+        """Return why no node satisfies a request."""
         requirement = " or ".join(one.text() for one in self.wanted[self.row_class[row]])
         if not requirement:
             return "no node can meet its constraint; change it"
         return f"no usable node meets {requirement}; change the requirement, or give nodes what it names"
 
     def may(self, row: int, node: int) -> bool:
-        """Say whether a request row may go to a node by its class, as of the last `sync`."""
+        """Return whether the class of a request row contains a node, as of the last `sync`."""
         at = int(self.row_class[row]) if row < len(self.row_class) else ANY_NODE
         return at == ANY_NODE or bool(node < self.nodes.shape[1] and self.nodes[at, node])
 
     def _class(self, conjunctions: Wanted) -> int | None:
-        """Return the class that demands this, a new one if there is none; None if there are too many."""
+        """Return the class with this condition, a new one if necessary; None if there are too many."""
         known_class = self._class_of.get(conjunctions)
         if known_class is not None:
             return known_class
@@ -456,7 +455,7 @@ class Classes:
         return eligible
 
     def _sweep(self) -> None:
-        """Forget what no row is bound to any more, and number the rest anew."""
+        """Drop classes and choices that no row uses, and renumber the rest."""
         used = np.unique(self.row_choice[self.row_choice >= 0])
         choices: I32 = np.full(len(self.choices), -1, np.int32)
         choices[used] = np.arange(len(used))
@@ -486,7 +485,7 @@ A = TypeVar("A", bound=np.generic)
 
 
 def _widened(table: npt.NDArray[A], width: int) -> npt.NDArray[A]:
-    """Return a table with at least ``columns`` columns, the new ones 0."""
+    """Return a table with at least ``width`` columns, the new ones 0."""
     if table.shape[1] >= width:
         return table
     wide = np.zeros((table.shape[0], width), table.dtype)
@@ -495,7 +494,7 @@ def _widened(table: npt.NDArray[A], width: int) -> npt.NDArray[A]:
 
 
 class Mirror(Protocol):
-    """Nodes and applications with what is said of them, as far as requirements of nodes go by it."""
+    """The nodes and applications of the model, as far as requirements need them."""
 
     names: Names
     types: events.ResourceTypes

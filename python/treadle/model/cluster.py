@@ -1,4 +1,4 @@
-"""The cluster as the engine knows it: all tables, and how events change them."""
+"""The cluster model of the engine: all tables, and how events change them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVERYTHING: Final = REQUESTS | BLACKLIST | TAGS
 
 
 class Cluster:
-    """One epoch's mirror of the RM. Made anew at each snapshot; ``types`` are the cluster's resource types."""
+    """A mirror of the RM for one epoch; each snapshot creates a new one. ``types`` are the cluster's resource types."""
 
     def __init__(self, names: Names, types: events.ResourceTypes) -> None:
         resources = len(types.names)
@@ -53,25 +53,25 @@ class Cluster:
         self.rejection_counts = RejectionCounts()
         self.settings: dict[str, str] = {}
         self.now_ms = -1
-        """The ResourceManager's time of the latest decide; -1 before the first."""
+        """The ResourceManager's time in the latest cycle; -1 before the first."""
         self.decide = 1
-        """The number of the next decide; events are stamped with it."""
+        """The number of the next cycle; events are stamped with it."""
         self.ended: Records = np.zeros(0, APPLICATION)
-        """The last records of applications that had ended when a snapshot came, until the next decide."""
+        """The last records of applications that had ended when a snapshot arrived, until the next cycle."""
         self.charged_ms = -1
-        """Up to when the service of applications has been added up; -1: not yet."""
+        """The time up to which the service of applications is added up; -1: never."""
         self.changed = True
-        """Has anything come that may allow a placement which the last decide could not make?"""
+        """Whether an event arrived that may allow a placement which was impossible in the last cycle."""
         self.learn: Callable[[Records, I32, U8], U8] | None = None
-        """Gets fates first, by answer and positions in it; returns those that remain for the others."""
+        """First consumer of outcomes (answer, positions, fates); returns the fates for the other consumers."""
         self._tags: dict[int, set[int]] = {}
         self.noted_tags = ""
-        """Applications with a tag that begins so are `tagged`; none if empty."""
+        """Applications that have a tag with this prefix are `tagged`; none if empty."""
         self._tagged: dict[int, None] = {}
         self._blacklists: dict[int, set[int]] = {}
 
     def view(self) -> View:
-        """Return all columns; the tables of all queues and partitions are made large enough to index before."""
+        """Return all tables, first grown so that every queue and partition can index them."""
         self.limits.reserve(len(self.queues.at), len(self.names.partitions))
         return View(
             nodes=self.nodes.at,
@@ -105,17 +105,17 @@ class Cluster:
         return sorted(self.names.texts[name] for name in self._tags.get(application, ()))
 
     def tagged(self) -> Collection[int]:
-        """Return the applications with a tag that begins as `noted_tags`, in the order in which they came."""
+        """Return the applications that have a tag with the prefix `noted_tags`, in order of arrival."""
         return self._tagged.keys()
 
     def shared_partitions(self) -> list[int]:
-        """Return the partitions whose idle nodes may be lent to asks without a label, in the order of their names."""
+        """Return the shareable partitions (idle nodes serve requests without a label), in the order of their names."""
         named = self.settings.get("shared-partitions", "").split(",")
         indices = [self.names.index_of(name) for name in sorted(set(named)) if name]
         return [self.names.partitions.index(index) for index in indices if index in self.names.partitions]
 
     def apply(self, event: Event) -> None:
-        """Take one event of the current snapshot; raises `ModelError` if it contradicts earlier events."""
+        """Apply one event of the current snapshot; raises `ModelError` if it contradicts earlier events."""
         match event:
             case events.Nodes():
                 self._check_width(event.free)
@@ -182,7 +182,7 @@ class Cluster:
         self.changed = True
 
     def _apply_bounds(self, event: events.NodeAttributes | events.Constraints | events.AllocationTags) -> None:
-        """Take what asks may be bound to."""
+        """Apply an event that restricts the nodes of requests."""
         match event:
             case events.NodeAttributes():
                 self.attributes.apply(event, self.names)
@@ -195,7 +195,7 @@ class Cluster:
                 self.classes.constraints_changed(event.application)
 
     def _apply_tags(self, event: events.Tags) -> None:
-        """Take tags of applications; those that say which nodes it needs may change what may be placed."""
+        """Apply tags of applications; tags with node requirements may change possible placements."""
         self.names.check(event.tag_name)
         for application, name in zip(event.application.tolist(), event.tag_name.tolist(), strict=True):
             self._tags.setdefault(application, set()).add(name)
@@ -206,7 +206,7 @@ class Cluster:
                 self._tagged[application] = None
 
     def _apply_inputs(self, event: events.TaskInputs | events.StageInputs) -> None:
-        """Take how much tasks read."""
+        """Apply input sizes of tasks."""
         if isinstance(event, events.TaskInputs):
             self.tasks.apply_inputs(event)
         else:
@@ -217,11 +217,11 @@ class Cluster:
             raise ModelError(f"amounts of shape {amounts.shape}, but there are {len(self.types.names)} resource types")
 
     def _drop_replaced(self, event: events.Applications) -> None:
-        """Forget what the event says is replaced, and everything about applications that are gone or moved."""
+        """Drop attempts that the event replaces, and all state of ended or moved applications."""
         ended = event.ended()
         drop = np.where(ended, EVERYTHING, event.replaces)
         if not (self._blacklists or self._tags or self.constraints.known or self.classes.active):
-            # in a snapshot there is nothing to forget of any of thousands
+            # A snapshot starts empty: skip the loop over thousands of applications.
             drop[~ended & (self.apps.at["first_row"][event.application] < 0)] = 0
         for at in np.flatnonzero(drop):
             application, bits = int(event.application[at]), int(drop[at])
@@ -259,7 +259,7 @@ class Cluster:
             self.apps.at["blacklisted"][application] = len(names)
 
     def _apply_fates(self, event: events.Fates) -> None:
-        """Resolve what was assumed; a rejected proposal may be made elsewhere, so it counts as a change."""
+        """Release proposals in flight. A rejected one may succeed elsewhere, so it counts as a change."""
         view = self.view()
         for sequence in np.unique(event.sequence).tolist():
             mine = event.sequence == sequence
@@ -277,7 +277,7 @@ class Cluster:
                 self.rejections.learn(view.nodes, view.apps, view.rows, batch, positions, fates, decide, now_ms)
 
     def sweep(self) -> None:
-        """Free what has ended: request rows without asks, and the holds for them."""
+        """Free ended state: request rows without requests, and their node reservations."""
         rows = self.requests.at
         for row in self.requests.sweep(self.apps):
             node = int(rows["hold_node"][row])
@@ -287,7 +287,7 @@ class Cluster:
 
     @classmethod
     def start(cls, names: Iterable[events.Names], types: events.ResourceTypes) -> Cluster:
-        """Make the cluster of a snapshot from its first two sections."""
+        """Create the model of a snapshot from its first two sections."""
         known = Names()
         for event in names:
             known.add(event)

@@ -1,7 +1,7 @@
-"""Containers that run and have run, taken as tasks, by application and priority.
+"""Running and ended containers, treated as tasks, grouped by application and priority.
 
-Frameworks give tasks of one kind one priority (the maps of a job, the vertices of a DAG), so an application's
-containers of one priority are taken for alike. AM containers are not tasks. All is forgotten with the application.
+Frameworks give tasks of one kind one priority (the maps of a job, the vertices of a DAG), so all containers of one
+application and priority are treated as identical. AM containers are not tasks. A group ends with its application.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COMPLETED: Final = 3
 RESIZED: Final = 4
 GONE: Final = 0
 
-# `EFFECT.did`: what a container event has changed.
+# `EFFECT.did`: the effect of a container event.
 NOTHING: Final = 0
 BEGAN: Final = 1
 ENDED: Final = 2
@@ -37,7 +37,7 @@ def group_key(app: int, priority: int) -> int:
 
 @inner
 def task_key(app: int, container: int) -> int:
-    """Return the key of a container: 22 bits of its application, 40 of its number, mixed with the RM's epoch."""
+    """Return the key of a container: 22 bits for its application, 40 for its number mixed with the RM's epoch."""
     epoch = np.uint64(container >> 40) * np.uint64(0x9E3779B97F4A7C15)
     number = np.uint64((np.int64(app) << 40) | (np.int64(container) & 0xFFFFFFFFFF))
     return int(np.int64((number + epoch) & np.uint64(0x3FFFFFFFFFFFFFFF)))
@@ -47,7 +47,7 @@ def task_key(app: int, container: int) -> int:
 def group_of(
     apps: Records, groups: Records, amounts: I64, index: Records, free: I32, next_unused: I64, app: int, priority: int
 ) -> int:
-    """Return the group of an application's tasks of a priority, a new one if there is none."""
+    """Return the task group of an application and priority, a new one if necessary."""
     group = find(index, group_key(app, priority))
     if group >= 0:
         return group
@@ -71,7 +71,7 @@ def group_of(
 def begin_task(
     groups: Records, amounts: I64, tasks: Records, capability: I64, i: int, task: int, group: int, created_ms: int
 ) -> None:
-    """Count a task, that has what is in row ``i`` of ``capability``, among those that run."""
+    """Add a running task with the resources in row ``i`` of ``capability``."""
     tasks[task].group = group
     tasks[task].created_ms = created_ms
     tasks[task].input_bytes = 0.0
@@ -88,7 +88,7 @@ def begin_task(
 
 @inner
 def end_task(groups: Records, amounts: I64, tasks: Records, task: int) -> None:
-    """Count a task, that has had as much as the others of its group, among those that run no longer."""
+    """Remove a running task, whose resources are the mean of its group."""
     group = tasks[task].group
     if tasks[task].before >= 0:
         tasks[tasks[task].before].next = tasks[task].next
@@ -104,7 +104,7 @@ def end_task(groups: Records, amounts: I64, tasks: Records, task: int) -> None:
 
 @inner
 def resize_task(groups: Records, amounts: I64, tasks: Records, capability: I64, i: int, task: int) -> None:
-    """Let a task, that has had as much as the others of its group, have what is in row ``i`` of ``capability``."""
+    """Resize a running task to row ``i`` of ``capability``; its old resources are the mean of its group."""
     group = tasks[task].group
     for r in range(amounts.shape[1]):
         amounts[group, r] += capability[i, r] - amounts[group, r] // groups[group].running
@@ -112,16 +112,16 @@ def resize_task(groups: Records, amounts: I64, tasks: Records, capability: I64, 
 
 @kernel
 def find_task(task_index: Records, app: int, container: int) -> int:
-    """Return the task in a container, -1 if it does not run."""
+    """Return the task in a container, -1 if it is not running."""
     return find(task_index, task_key(app, container))
 
 
 @inner
 def ended_well(apps: Records, app: int, exit_status: int, mapreduce: int) -> bool:
-    """Say whether a container has done its task, as far as its exit status says.
+    """Return whether a container completed its task, as far as its exit status shows.
 
-    A MapReduce AM kills what it needs no more, as the slower of two speculative attempts; that says nothing of how
-    long a task takes. Others give back containers that are done.
+    A MapReduce AM kills containers that it no longer needs, such as the slower of two speculative attempts; their
+    durations are not task durations. Other frameworks release containers that are done.
     """
     if exit_status == SUCCESS:
         return True
@@ -130,7 +130,7 @@ def ended_well(apps: Records, app: int, exit_status: int, mapreduce: int) -> boo
 
 @tables
 class TaskArrays(NamedTuple):
-    """All that container events change."""
+    """All tables that container events change."""
 
     apps: Records
     groups: Records
@@ -162,7 +162,7 @@ class ContainerEvents(NamedTuple):
 
 @inner
 def note_begin(effects: Records, i: int, group: int, task: int) -> None:
-    """Note that a container has begun, if effects are noted."""
+    """Record the start of a container in ``effects``, unless that is empty."""
     if len(effects) > 0:
         effects[i].did = BEGAN
         effects[i].group = group
@@ -173,7 +173,7 @@ def note_begin(effects: Records, i: int, group: int, task: int) -> None:
 def note_end(
     effects: Records, i: int, group: int, task: int, tasks: Records, duration_ms: int, exit_status: int
 ) -> None:
-    """Note that a container has ended, if effects are noted."""
+    """Record the end of a container in ``effects``, unless that is empty."""
     if len(effects) > 0:
         effects[i].did = ENDED
         effects[i].group = group
@@ -185,11 +185,11 @@ def note_end(
 
 @kernel
 def apply_containers(to: TaskArrays, given: ContainerEvents, mapreduce: int, effects: Records) -> None:
-    """Take container events, in order; ``mapreduce`` is the name of that type of applications.
+    """Apply container events in order; ``mapreduce`` is the name index of that application type.
 
-    ``effects`` is given what each of them did, a row an event, `NOTHING` before; it may be empty.
+    ``effects`` receives the effect of each event, one row each, initially `NOTHING`; it may be empty.
     """
-    # Arrays in variables: taken from the tuples in each round, they made it a third slower.
+    # Local variables for the arrays: reading them from the tuples in each iteration was a third slower.
     apps, groups, amounts, tasks = to.apps, to.groups, to.amounts, to.tasks
     group_index, free, next_unused = to.group_index, to.free, to.next_unused
     task_index, free_tasks, next_task = to.task_index, to.free_tasks, to.next_task
@@ -228,7 +228,7 @@ def apply_containers(to: TaskArrays, given: ContainerEvents, mapreduce: int, eff
 
 @kernel
 def drop_groups(to: TaskArrays, app: int) -> None:
-    """Forget an application's tasks."""
+    """Drop an application's tasks."""
     apps, groups, tasks = to.apps, to.groups, to.tasks
     group = apps[app].first_group
     while group >= 0:
@@ -246,15 +246,15 @@ def drop_groups(to: TaskArrays, app: int) -> None:
 
 GROUP: Final = np.dtype(
     [
-        ("created_ms", "i8"),  # sum over the tasks that run
-        ("ended_ms", "i8"),  # sum of the durations of those that ended well
+        ("created_ms", "i8"),  # sum over the running tasks
+        ("ended_ms", "i8"),  # sum of the durations of successful tasks
         ("application", "i4"),  # -1: a free row
         ("priority", "i4"),
         ("running", "i4"),
-        ("ended", "i4"),  # how many ended well
-        ("first", "i4"),  # a task that runs, or -1
+        ("ended", "i4"),  # number of successful tasks
+        ("first", "i4"),  # a running task, or -1
         ("next", "i4"),  # the application's next group
-        ("covered", "u1"),  # used while work is added up: its tasks that run are among those of a hint
+        ("covered", "u1"),  # scratch of the work sums: whether a hint covers its running tasks
     ],
     align=True,
 )
@@ -263,7 +263,7 @@ TASK: Final = np.dtype(
     [
         ("key", "i8"),  # application and container
         ("created_ms", "i8"),
-        ("input_bytes", "f8"),  # 0: not known
+        ("input_bytes", "f8"),  # 0: unknown
         ("group", "i4"),
         ("next", "i4"),
         ("before", "i4"),
@@ -274,23 +274,23 @@ TASK: Final = np.dtype(
 
 EFFECT: Final = np.dtype(
     [
-        ("duration_ms", "i8"),  # of one that ended
-        ("input_bytes", "f8"),  # what it read; 0: not known
+        ("duration_ms", "i8"),  # of an ended one
+        ("input_bytes", "f8"),  # input bytes; 0: unknown
         ("group", "i4"),
-        ("task", "i4"),  # its row, which others may have by the time that this is read; -1: it was not known to run
-        ("exit_status", "i4"),  # of one that ended
+        ("task", "i4"),  # its row, possibly reused by the time of reading; -1: it was not known to run
+        ("exit_status", "i4"),  # of an ended one
         ("did", "u1"),  # `NOTHING`, `BEGAN`, `ENDED`
     ],
     align=True,
 )
-"""What a container event did, for who keeps something of tasks beside the model."""
+"""The effect of a container event, for observers that keep task data outside the model."""
 
 MANY: Final = 4096
-"""Of more events than these it pays to count how many groups there can be among them."""
+"""Above this number of events it pays to count the distinct groups first."""
 
 
 class TaskTable(Table):
-    """Groups of tasks by ``index.find(application, priority)``. The amounts are what those that run have together."""
+    """Task groups, found by ``index.find(application, priority)``. The amounts are the sums over running tasks."""
 
     def __init__(self, resources: int) -> None:
         super().__init__(GROUP, (resources,), {"application": -1})
@@ -304,9 +304,9 @@ class TaskTable(Table):
         self.notes_effects = False
         """Whether `effects` is written."""
         self.effects: Records = np.zeros(0, EFFECT)
-        """What each row of the latest `events.Containers` did, if it is written."""
+        """The effect of each row of the latest `events.Containers`, if written."""
         self.has_inputs = False
-        """Whether it is known how much any task reads."""
+        """Whether the input size of any task is known."""
 
     def make_room(self, groups: int) -> None:
         """Make room for ``groups`` further groups."""
@@ -315,9 +315,9 @@ class TaskTable(Table):
         self.index.reserve(groups)
 
     def apply(self, event: events.Containers, apps: ApplicationTable, mapreduce: int) -> None:
-        """Take container events, in order. Those of applications that are gone mean nothing.
+        """Apply container events in order; those of ended applications are ignored.
 
-        ``mapreduce`` is the name of the type of applications whose exit statuses mean something else, -1 for none.
+        ``mapreduce`` is the name index of the application type with special exit statuses, -1 for none.
         """
         more = len(event.application)
         apps.cover(np.maximum(event.application, 0), "application")
@@ -347,7 +347,7 @@ class TaskTable(Table):
         )
 
     def apply_inputs(self, event: events.TaskInputs) -> None:
-        """Take how much the tasks in containers read; containers that do not run mean nothing.
+        """Apply the input sizes of tasks, in bytes; containers that are not running are ignored.
 
         Raises:
             ModelError: an input that is negative or not finite.
@@ -363,14 +363,14 @@ class TaskTable(Table):
                 self.has_inputs = True
 
     def drop(self, application: int, apps: ApplicationTable) -> None:
-        """Forget an application."""
+        """Drop the tasks of an application."""
         drop_groups(self._arrays(apps), application)
 
 
 def _most_groups(keys: I64) -> int:
-    """Return a number of different keys, or a few more than there are if most stand beside an equal one.
+    """Return an upper bound of the number of distinct keys, close if equal keys are mostly adjacent.
 
-    A snapshot has the containers application by application: then it is not worth while to sort them.
+    A snapshot lists containers by application, so sorting them would be a waste.
     """
     runs = 1 + int(np.count_nonzero(keys[1:] != keys[:-1]))
     return runs if runs <= len(keys) // 4 else len(np.unique(keys))

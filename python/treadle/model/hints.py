@@ -1,7 +1,7 @@
-"""Hints about tasks: by request key how long one runs, how many are left, how early a plan wants them.
+"""Task hints by request key: duration, number of remaining tasks, and rank in a plan.
 
-Kept by (application, key) and not in the request rows: it may come before the first ask of a key, and tasks that run
-still count when nothing is asked for any more. A request row has the index of its row here.
+Hints are kept by (application, key) outside the request rows: they may arrive before the first request of a key, and
+they still apply to running tasks after the last one. A request row has the index of its row here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from treadle.model.tables import ModelError, Table, grown, largest, own
 
 @inner
 def copy_ask(rows: Records, capabilities: I64, row: int, hints: Records, hint_capability: I64) -> None:
-    """Remember what the tasks of a key ask for, and at which priority, beyond the end of the asks."""
+    """Copy resources and priority of a key's requests, which its running tasks outlive."""
     at = rows[row].hint
     hints[at].priority = rows[row].priority
     hints[at].row = row
@@ -31,7 +31,7 @@ def copy_ask(rows: Records, capabilities: I64, row: int, hints: Records, hint_ca
 
 @tables
 class HintTables(NamedTuple):
-    """The hints, and what they are linked to."""
+    """The hints, and the tables that they are linked to."""
 
     apps: Records
     hints: Records
@@ -46,7 +46,7 @@ class HintTables(NamedTuple):
 
 @inner
 def hint_row(model: HintTables, app: int, key: int) -> int:
-    """Return the row of a key, a new one that says nothing if there is none; link the request row to it."""
+    """Return the row of a key, a new one without values if necessary; link the request row to it."""
     apps, hints, index = model.apps, model.hints, model.hint_index
     place = pair(app, key)
     at = find(index, place)
@@ -85,7 +85,7 @@ def hint_rows(model: HintTables, application: I32, key: I32, found: I64) -> None
 
 @kernel
 def drop_hints(apps: Records, app: int, hints: Records, index: Records, free: I32, rows: Records) -> None:
-    """Forget the hints for an application's keys."""
+    """Drop the hints of an application."""
     row = apps[app].first_row
     while row >= 0:
         rows[row].hint = -1
@@ -101,31 +101,31 @@ def drop_hints(apps: Records, app: int, hints: Records, index: Records, free: I3
 
 HINT: Final = np.dtype(
     [
-        ("duration_ms", "i8"),  # of a task; -1: not known
-        ("deviation_ms", "i8"),  # -1: not known
-        ("claimed_ms", "i8"),  # duration_ms as the application itself says; -1: it does not
-        ("score", "f8"),  # how early the plan wants it: 1 first, 0 last
+        ("duration_ms", "i8"),  # of a task; -1: unknown
+        ("deviation_ms", "i8"),  # -1: unknown
+        ("claimed_ms", "i8"),  # duration reported by the application; -1: none
+        ("score", "f8"),  # rank in the plan: 1 first, 0 last
         ("application", "i4"),  # -1: a free row
         ("key", "i4"),
-        ("tasks", "i4"),  # not ended yet; -1: not known
-        ("claimed_tasks", "i4"),  # tasks as the application itself says; -1: it does not
-        ("priority", "i4"),  # of its asks; -1: it has not asked yet
+        ("tasks", "i4"),  # remaining tasks; -1: unknown
+        ("claimed_tasks", "i4"),  # number of tasks reported by the application; -1: none
+        ("priority", "i4"),  # of its requests; -1: no request yet
         ("row", "i4"),  # its request row, or -1
         ("next", "i4"),  # the application's next row
-        ("ranked", "u1"),  # is the score a plan's?
+        ("ranked", "u1"),  # whether the score comes from a plan
     ],
     align=True,
 )
 
 
 class HintTable(Table):
-    """All keys that there are hints about. The amounts are what a task asked for last, 0 if it has not asked yet."""
+    """All keys with hints. The amounts are the resources of a task in the last request, 0 before the first."""
 
     def __init__(self, resources: int) -> None:
         super().__init__(HINT, (resources,), {"application": -1})
         self.index = PairMap()
         self.has_claims = False
-        """Has an application said anything of its own tasks?"""
+        """Whether an application has reported values of its own tasks."""
         self.free: I32 = np.zeros(16, np.int32)
         self.next_unused = np.zeros(1, np.int64)
 
@@ -152,10 +152,10 @@ class HintTable(Table):
     def apply(
         self, event: events.TaskEstimates | events.PlanRanks, apps: ApplicationTable, rows: Table, row_index: Records
     ) -> None:
-        """Take hints for request keys, absolute; links the request rows that there are.
+        """Apply hints for request keys (absolute values); link existing request rows.
 
         Raises:
-            ModelError: a number that is neither possible nor -1.
+            ModelError: a number that is neither in range nor -1.
         """
         apps.cover(event.application, "application")
         largest(event.key, "request key")
@@ -178,9 +178,9 @@ class HintTable(Table):
         rows_of = np.empty(more, np.int64)
         hint_rows(self.tables(apps, rows, row_index), own(event.application), own(event.key), rows_of)
         for name, column in values.items():
-            self.at[name][rows_of] = column  # of a key that comes twice the last counts
+            self.at[name][rows_of] = column  # of repeated keys the last one counts
         self.size = int(self.next_unused[0])
 
     def drop(self, application: int, apps: ApplicationTable, rows: Records) -> None:
-        """Forget an application."""
+        """Drop the hints of an application."""
         drop_hints(apps.at, application, self.at, self.index.pairs, self.free, rows)

@@ -1,17 +1,16 @@
-"""Proposals whose fate is not known yet, and what a rejection teaches.
+"""Proposals in flight (without a known outcome), and the backoff that rejections cause.
 
-The RM's reason says whose mistake it was: the pair of request row and node (another node may do), the node, or the
-row. That one is not proposed again for a number of decides that doubles with each rejection in a row, up to
-`LONGEST`. Counts of decides, not clocks: the same events give the same proposals. A constraint that the engine does not
-count itself, such as on tags of other applications, may hold at any time: the pair is tried again after at most
-`CONSTRAINT_MS` of the RM's time, as YARN tries a node at each heartbeat.
+The RM's reason identifies the cause: the pair of request row and node (another node may work), the node, or the row.
+That item is not proposed again for a number of cycles that doubles with each consecutive rejection, up to `LONGEST`.
+Counting cycles instead of time keeps it deterministic. A constraint that the engine does not evaluate itself, such as
+on tags of other applications, may become satisfied at any time: the pair is retried after at most `CONSTRAINT_MS` of
+the RM's time, similar to YARN, which retries a node at each heartbeat.
 
-Between a proposal and its fate the node's free space, the use of queues, user and application, and the outstanding
-asks all count it as if it were there. The RM's rows are absolute and have the state after the commits whose fates
-come in the same frame, so what is assumed stands in columns of its own, and a fate takes it off there whatever came
-before it in the frame: nothing counts twice.
+Until its outcome is known, a proposal counts as placed: in the node's free resources, in the usage of queues, user and
+application, and in the outstanding requests. The RM's rows are absolute and include the commits whose outcomes come in
+the same frame. In-flight amounts are separate columns, which an outcome reduces, so nothing is counted twice.
 
-How often the ResourceManager turned down proposals for an application, by reason; for `treadle explain`.
+`RejectionCounts` counts rejections by application and reason, for `treadle explain`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from treadle.model.tables import ASSUMED, View
 
 @inner
 def shift(view: View, batch: Records, capability: I64, i: int, sign: int) -> None:
-    """Add (sign 1) or take off (-1) what proposal ``i`` assumes: on node, queues, user, application, row."""
+    """Add (sign 1) or remove (-1) the resources of proposal ``i`` on its node, queues, user, application and row."""
     app, row, node = batch[i].application, batch[i].row, batch[i].node
     user, partition = batch[i].user, batch[i].partition
     view.apps[app].assumed_count += sign
@@ -50,14 +49,14 @@ def shift(view: View, batch: Records, capability: I64, i: int, sign: int) -> Non
 
 @inner
 def shift_locality(places: Records, place: int, decide: int, sign: int) -> None:
-    """Do the same to a count at a node or rack, unless it was forgotten since and the row is another's."""
+    """Apply the same to a count at a node or rack, unless its row has since been freed or reused."""
     if place >= 0 and places[place].born <= decide:
         places[place].assumed += sign
 
 
 @inner
 def assume(view: View, batch: Records, capability: I64, i: int, decide: int) -> None:
-    """Assume proposal ``i``."""
+    """Count proposal ``i`` as in flight."""
     shift(view, batch, capability, i, 1)
     shift_locality(view.places, batch[i].node_place, decide, 1)
     shift_locality(view.places, batch[i].rack_place, decide, 1)
@@ -65,7 +64,7 @@ def assume(view: View, batch: Records, capability: I64, i: int, decide: int) -> 
 
 @kernel
 def resolve(view: View, batch: Records, capability: I64, decide: int, positions: I32, fates: U8) -> int:
-    """Take off what the proposals at ``positions`` assumed; return how many were still open. Fate 0 is a commit."""
+    """Release the proposals at ``positions``; return how many were still open. Fate 0 is a commit."""
     resolved = 0
     for k in range(len(positions)):
         i = positions[k]
@@ -82,7 +81,7 @@ def resolve(view: View, batch: Records, capability: I64, decide: int, positions:
 
 
 MAX_BATCHES: Final = 256
-"""Answers with unknown fates that are kept; the shim has two at a time at most."""
+"""Maximum number of answers with unknown outcomes; the shim has at most two at a time."""
 
 PROPOSAL: Final = np.dtype(
     [
@@ -93,9 +92,9 @@ PROPOSAL: Final = np.dtype(
         ("queue", "i4"),
         ("user", "i4"),
         ("partition", "i4"),
-        ("node_place", "i4"),  # the locality rows that it uses up, or -1
+        ("node_place", "i4"),  # the locality rows that it consumes, or -1
         ("rack_place", "i4"),
-        ("open", "u1"),  # 0 once its fate is known
+        ("open", "u1"),  # 0 once its outcome is known
     ],
     align=True,
 )
@@ -103,7 +102,7 @@ PROPOSAL: Final = np.dtype(
 
 @dataclass(slots=True)
 class Batch:
-    """One answer: its proposals in order, what each asks for (row, resource), and how many fates are unknown."""
+    """One answer: its proposals in order, their resources (row, resource), and the number of unknown outcomes."""
 
     proposals: Records
     capability: I64
@@ -113,7 +112,7 @@ class Batch:
 
 
 class Assumed:
-    """Answers whose fates are not all known, by the sequence of the frame that each answered."""
+    """Answers with unknown outcomes, by the sequence number of the answered frame."""
 
     def __init__(self) -> None:
         self._batches: dict[int, Batch] = {}
@@ -122,18 +121,18 @@ class Assumed:
         return sum(batch.left for batch in self._batches.values())
 
     def proposals(self) -> list[Records]:
-        """Return the answers' proposals, oldest answer first; those with a fate are no longer ``open``."""
+        """Return the proposals by answer, oldest first; those with an outcome are no longer ``open``."""
         return [batch.proposals for batch in self._batches.values()]
 
     def add(self, view: View, sequence: int, batch: Batch) -> None:
-        """Remember an answer that `place` has already assumed in the columns."""
+        """Add an answer whose proposals `place` has already counted as in flight."""
         if sequence in self._batches or len(self._batches) == MAX_BATCHES:
             oldest = sequence if sequence in self._batches else next(iter(self._batches))
             self.give_up(view, oldest)
         self._batches[sequence] = batch
 
     def resolve(self, view: View, sequence: int, positions: I32, fates: U8) -> Records | None:
-        """Take off proposals of the answer to frame ``sequence``; return the answer, None if it is not known."""
+        """Release proposals of the answer to frame ``sequence``; return the answer, None if it is unknown."""
         batch = self._batches.get(sequence)
         if batch is None:
             return None
@@ -143,12 +142,12 @@ class Assumed:
         return batch.proposals
 
     def expire(self, view: View, now_ms: int, timeout_ms: int) -> int:
-        """Give up answers older than ``timeout_ms`` milliseconds; return how many proposals had no fate."""
+        """Release answers older than ``timeout_ms``; return the number of proposals without an outcome."""
         old = [sequence for sequence, batch in self._batches.items() if now_ms - batch.time_ms >= timeout_ms]
         return sum(self.give_up(view, sequence) for sequence in old)
 
     def give_up(self, view: View, sequence: int) -> int:
-        """Take off what is left of an answer; return how many of its proposals had no fate."""
+        """Release the rest of an answer; return the number of its proposals without an outcome."""
         batch = self._batches.pop(sequence)
         rows = len(batch.proposals)
         unknown = np.full(rows, 255, np.uint8)
@@ -187,13 +186,12 @@ class Rejections:
 
     def __init__(self) -> None:
         self.excluded = PairMap()
-        """(row, node) -> the decide from which the node may be proposed for the row again (31 bits of it)."""
+        """(row, node) -> the first cycle that may propose the node for the row again (its low 31 bits)."""
         self.last_backoff = 0
-        """No backoff lasts beyond this decide."""
+        """The last cycle with an active backoff."""
         self._pairs = 0
         self._constrained: deque[tuple[int, int, int, int]] = deque()
-        """The RM's time at which a pair that a constraint kept apart may be proposed again; row, node; the decide that
-        `excluded` has for it. Earlier times first."""
+        """Pairs excluded by a constraint: (RM time of the retry, row, node, cycle in `excluded`), earliest first."""
 
     def learn(
         self,
@@ -206,9 +204,9 @@ class Rejections:
         decide: int,
         now_ms: int,
     ) -> None:
-        """Take the fates of proposals of ``batch``.
+        """Apply the outcomes of proposals of ``batch``.
 
-        ``decide`` is the number of the next decide, ``now_ms`` the RM's time of the latest.
+        ``decide`` is the number of the next cycle, ``now_ms`` the RM's time in the latest.
         """
         for at in np.flatnonzero(fates):
             position, fate = int(positions[at]), int(fates[at])
@@ -235,17 +233,17 @@ class Rejections:
                 rows["backoff_until"][row] = until
 
     def release(self, now_ms: int) -> None:
-        """Let pairs be proposed again that a constraint kept apart `CONSTRAINT_MS` ago; before each decide."""
-        # a clock that stepped back must not keep them apart for longer
+        """Allow pairs again that a constraint excluded `CONSTRAINT_MS` ago; called before each cycle."""
+        # A clock that stepped back must not prolong the exclusion.
         while self._constrained and not now_ms < self._constrained[0][0] <= now_ms + CONSTRAINT_MS:
             _, row, node, until = self._constrained.popleft()
             if self.excluded.find(row, node) == until:
                 self.excluded.put(row, node, 0)
 
     def follow(self, before: Rejections, new_row: I32, new_node: I32, rows: Records, decide: int) -> None:
-        """Take over the backoffs of a model before a snapshot that have not ended by ``decide``.
+        """Take over the backoffs of the model before a snapshot that are still active in cycle ``decide``.
 
-        ``new_row`` and ``new_node`` have the new index of each old one, -1 for none; ``rows`` are the new rows.
+        ``new_row`` and ``new_node`` map old indices to new ones (-1: none); ``rows`` are the new rows.
         """
         self.last_backoff = before.last_backoff
         pairs = before.excluded.pairs[before.excluded.pairs["key"] >= 0]
@@ -259,7 +257,7 @@ class Rejections:
         self._constrained = deque(each for each in moved if each[1] >= 0 and each[2] >= 0)
 
     def _exclude(self, rows: Records, row: int, node: int, until: int) -> None:
-        """Keep ``row`` off ``node``. Too many pairs are all forgotten, which only ends backoffs early."""
+        """Exclude ``node`` for ``row``. Too many pairs are all dropped, which only ends backoffs early."""
         if self._pairs >= MAX_PAIRS:
             self.excluded = PairMap()
             self._pairs = 0
@@ -270,17 +268,17 @@ class Rejections:
 
 
 APPLICATIONS_MAX: Final = 4096
-"""Applications of which it is kept; the one whose first rejection is oldest is dropped first."""
+"""Maximum number of applications; the one with the oldest first rejection is dropped first."""
 
 
 class RejectionCounts:
-    """Counts by application and fate. Nothing is decided by them."""
+    """Rejections by application and fate, for display only."""
 
     def __init__(self) -> None:
         self.counts: dict[int, dict[int, int]] = {}
 
     def note(self, batch: Records, positions: I32, fates: U8) -> None:
-        """Take the fates of proposals of an answer; 0 is a commit, and what is only observed is nobody's refusal."""
+        """Count the outcomes of an answer, except commits (fate 0) and observed proposals."""
         for at in np.flatnonzero((fates != Fate.COMMITTED) & (fates != Fate.OBSERVED)).tolist():
             position, fate = int(positions[at]), int(fates[at])
             if not 0 <= position < len(batch):
@@ -294,11 +292,11 @@ class RejectionCounts:
             counts[fate] = counts.get(fate, 0) + 1
 
     def drop(self, application: int) -> None:
-        """Forget an application."""
+        """Drop an application."""
         self.counts.pop(application, None)
 
     def follow(self, before: RejectionCounts, apps: I32) -> None:
-        """Take over what was counted before a snapshot; ``apps`` has the new index of each old application, or -1."""
+        """Take over the counts from before a snapshot; ``apps`` maps old application indices to new ones, or -1."""
         kept = {int(apps[old]): counts for old, counts in before.counts.items() if old < len(apps) and apps[old] >= 0}
         for application, counts in self.counts.items():
             by_fate = kept.setdefault(application, {})

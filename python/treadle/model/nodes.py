@@ -1,4 +1,4 @@
-"""Nodes and what asks may be bound to: attributes of nodes, placement constraints and allocation tags."""
+"""Nodes and what restricts requests to them: node attributes, placement constraints and allocation tags."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ NODE: Final = np.dtype(
         ("rack", "i4"),
         ("partition", "i4"),  # number of the partition
         ("next_same_name", "i4"),  # another node of that name (several NodeManagers on a host), or -1
-        ("hold_row", "i4"),  # the request row that the node is held for, or -1
+        ("hold_row", "i4"),  # the request row that the node is reserved for, or -1
         ("state", "u1"),
         ("hold_until_ms", "i8"),
-        ("backoff_until", "i8"),  # no proposals before this decide
+        ("backoff_until", "i8"),  # the first cycle that may use it again
     ],
     align=True,
 )
 
 
 class NodeTable(Table):
-    """All nodes, by the shim's index. Amounts: ASSUMED, FREE (as the RM says), TOTAL."""
+    """All nodes, by the shim's index. Amounts: ASSUMED, FREE (as reported by the RM), TOTAL."""
 
     def __init__(self, resources: int) -> None:
         super().__init__(NODE, (3, resources), {"name": -1, "next_same_name": -1, "hold_row": -1})
 
     def apply(self, event: events.Nodes, names: Names) -> None:
-        """Take the state of nodes, absolute."""
+        """Apply the state of nodes (absolute values)."""
         names.check(event.name_name)
         names.check(event.rack_name)
         partitions = names.partitions_of(event.partition_name)
@@ -48,7 +48,7 @@ class NodeTable(Table):
         self.amounts[index, FREE] = event.free
 
     def apply_free(self, event: events.NodesFree) -> None:
-        """Take what is free on nodes, absolute."""
+        """Apply the free resources of nodes (absolute values)."""
         self.cover(event.node, "node")
         self.amounts[event.node, FREE] = event.free
 
@@ -70,13 +70,13 @@ class NodeTable(Table):
 
 
 class Attributes:
-    """The attributes of each node that has any: by node, then by attribute, the value."""
+    """Node attributes: by node, a mapping of attribute to value."""
 
     def __init__(self) -> None:
         self.of_node: dict[int, dict[int, int]] = {}
 
     def apply(self, event: events.NodeAttributes, names: Names) -> None:
-        """Take attributes, each absolute."""
+        """Apply attributes (absolute values)."""
         names.check(event.attribute_name)
         names.check(event.value_name)
         columns = (event.node, event.attribute_name, event.value_name, event.present)
@@ -87,21 +87,21 @@ class Attributes:
                 self.of_node[node].pop(attribute, None)
 
     def nodes_changed(self, event: events.Nodes) -> None:
-        """Forget the attributes of nodes that are gone."""
+        """Drop the attributes of removed nodes."""
         if self.of_node:
             for node in event.node[event.state == int(NodeState.GONE)].tolist():
                 self.of_node.pop(node, None)
 
 
 class Constraints:
-    """Constraints by (application, key): the text, -1 for an opaque one; and the allocation tags."""
+    """Constraint texts by (application, key), -1 for an opaque one; and the allocation tags."""
 
     def __init__(self) -> None:
         self.text: dict[int, dict[int, int]] = {}
         self.tags: dict[int, dict[int, set[int]]] = {}
 
     def apply(self, event: events.Constraints, names: Names) -> None:
-        """Take constraints, absolute."""
+        """Apply constraints (absolute values)."""
         names.check(event.text_name)
         columns = (event.application, event.key, event.text_name, event.opaque)
         for application, key, text, opaque in zip(*(column.tolist() for column in columns), strict=True):
@@ -109,7 +109,7 @@ class Constraints:
             self.tags.get(application, {}).pop(key, None)
 
     def apply_tags(self, event: events.AllocationTags, names: Names) -> None:
-        """Take allocation tags of constrained keys."""
+        """Apply allocation tags of constrained keys."""
         names.check(event.tag_name)
         columns = (event.application, event.key, event.tag_name)
         for application, key, tag in zip(*(column.tolist() for column in columns), strict=True):
@@ -117,11 +117,11 @@ class Constraints:
 
     @property
     def known(self) -> bool:
-        """Is there any constraint or tag?"""
+        """Return whether there is any constraint or tag."""
         return bool(self.text or self.tags)
 
     def requests_changed(self, event: events.Requests) -> None:
-        """Forget the constraints of keys that ask for nothing any more."""
+        """Drop the constraints of keys without requests."""
         if self.text:
             for row in np.flatnonzero(event.count == 0).tolist():
                 application, key = int(event.application[row]), int(event.key[row])
@@ -129,7 +129,7 @@ class Constraints:
                 self.tags.get(application, {}).pop(key, None)
 
     def drop(self, application: int) -> None:
-        """Forget an application."""
+        """Drop an application."""
         self.text.pop(application, None)
         self.tags.pop(application, None)
 
@@ -138,22 +138,22 @@ Tags = frozenset[str]
 
 
 class AllocationTags:
-    """By application and priority the tags of containers; None: not known."""
+    """Container tags by application and priority; None: unknown."""
 
     def __init__(self) -> None:
         self.of: dict[int, dict[int, Tags | None]] = {}
 
     def set_tags(self, application: int, priority: int, tags: Tags) -> None:
-        """Take the tags of an ask."""
+        """Set the tags of a request."""
         known = self.of.setdefault(application, {})
         known[priority] = tags if known.get(priority, tags) == tags else None
 
     def drop(self, application: int) -> None:
-        """Forget an application."""
+        """Drop an application."""
         self.of.pop(application, None)
 
     def follow(self, old: AllocationTags, apps: I32) -> None:
-        """Take over the tags of priorities that a snapshot no longer has; ``apps`` has the new indices."""
+        """Take over the tags of priorities that a snapshot no longer contains; ``apps`` maps to the new indices."""
         for application, known in old.of.items():
             now = int(apps[application]) if application < len(apps) else -1
             if now >= 0:

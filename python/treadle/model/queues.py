@@ -1,4 +1,4 @@
-"""The queue tree: what each queue, and each user in a leaf, may and does use in each partition."""
+"""The queue tree: limits and usage of each queue, and of each user in a leaf, by partition."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class UserTable(Table):
         self.index = PairMap()
 
     def apply(self, event: events.Users, names: Names) -> None:
-        """Take limits and usage of users, absolute."""
+        """Apply limits and usage of users (absolute values)."""
         names.check(event.user_name)
         largest(event.queue, "queue")
         places = event.queue * MAX_PARTITIONS + names.partitions_of(event.partition_name)
@@ -100,7 +100,7 @@ class QueueTable(Table):
         self._root = None
 
     def root(self) -> int:
-        """Return the queue without a parent, -1 as long as there is none."""
+        """Return the queue without a parent, -1 before the first event."""
         if self._root is None:
             roots = np.flatnonzero((self.at["exists"] == 1) & (self.at["parent"] < 0))
             self._root = int(roots[0]) if len(roots) else -1
@@ -134,8 +134,7 @@ class LimitTable:
     """Limits and usage of queues by partition.
 
     ``amounts`` are (queue, partition, kind, resource): ASSUMED, USED, MAXIMUM, GUARANTEED, PENDING, AM_LIMIT, AM_USED,
-    BESIDE.
-    ``known[queue, partition]`` is 0 where the queue has no access.
+    SIBLING_RESERVE. ``known[queue, partition]`` is 0 where the queue has no access.
     """
 
     def __init__(self, resources: int) -> None:
@@ -152,10 +151,10 @@ class LimitTable:
             self.amounts = np.pad(self.amounts, [(0, 0), (0, missing), (0, 0), (0, 0)])
 
     def apply(self, event: events.QueueLimits, names: Names) -> None:
-        """Take limits and usage of queues, absolute."""
+        """Apply limits and usage of queues (absolute values)."""
         partitions = names.partitions_of(event.partition_name)
         self.reserve(largest(event.queue, "queue") + 1, len(names.partitions))
         self.known[event.queue, partitions] = 1
         kinds = event.used, event.maximum, event.guaranteed, event.pending, event.am_limit, event.am_used
-        # in one write, since the kinds lie side by side: a write for each takes twice as long
+        # One write for all kinds, which are adjacent: a write for each takes twice as long.
         self.amounts[event.queue, partitions, USED : AM_USED + 1] = np.array(kinds).swapaxes(0, 1)

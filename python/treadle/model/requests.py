@@ -1,4 +1,4 @@
-"""Request rows: one for each (application, request key), however many containers it asks for, and their localities."""
+"""Request rows, one per (application, request key) with its number of containers, and their localities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNLINKED: Final = -2
 
 @inner
 def set_count(apps: Records, rows: Records, row: int, memory: int, count: int) -> None:
-    """Set what is outstanding of a row at ANY, and its application's sums."""
+    """Set the outstanding count of a row at ANY, and update its application's sums."""
     app = rows[row].application
     apps[app].pending += count - rows[row].count
     apps[app].demand += (count - rows[row].count) * memory
@@ -30,7 +30,7 @@ def set_count(apps: Records, rows: Records, row: int, memory: int, count: int) -
 
 @inner
 def comes_before(rows: Records, row: int, other: int) -> bool:
-    """Does a row come before another one of its application: by priority, allocation request id, key?"""
+    """Return whether a row comes before another one of its application: by priority, allocation request ID, key."""
     if rows[row].priority != rows[other].priority:
         return bool(rows[row].priority < rows[other].priority)
     if rows[row].allocation_request_id != rows[other].allocation_request_id:
@@ -40,9 +40,9 @@ def comes_before(rows: Records, row: int, other: int) -> bool:
 
 @kernel
 def link_rows(apps: Records, rows: Records, order: I32) -> None:
-    """Put rows into their applications' lists: one pass over each list.
+    """Insert rows into their applications' lists, with one pass over each list.
 
-    ``order`` has the rows by application, and of each application in the order of its list.
+    ``order`` has the rows by application, and within it in list order.
     """
     app, before, after = -1, -1, -1
     for row in order:
@@ -64,7 +64,7 @@ def link_rows(apps: Records, rows: Records, order: I32) -> None:
 
 @inner
 def unlink(apps: Records, rows: Records, row: int) -> None:
-    """Take a row out of its application's list."""
+    """Remove a row from its application's list."""
     before, after = rows[row].before, rows[row].next
     if before < 0:
         apps[rows[row].application].first_row = after
@@ -77,7 +77,7 @@ def unlink(apps: Records, rows: Records, row: int) -> None:
 
 @inner
 def start_row(rows: Records, row: int, app: int, key: int) -> None:
-    """Make a row that nothing has happened to."""
+    """Initialise a row."""
     rows[row].application = app
     rows[row].key = key
     rows[row].before = UNLINKED
@@ -105,7 +105,7 @@ class Asks(NamedTuple):
     priority: I32
     allocation_request_id: I64
     wanted: I32
-    """How many containers."""
+    """Number of containers."""
     relax: U8
     constrained: U8
     partition: I32
@@ -114,7 +114,7 @@ class Asks(NamedTuple):
 
 @tables
 class RequestTables(NamedTuple):
-    """The tables that a request row lies in and is linked to."""
+    """The tables that contain and link request rows."""
 
     rows: Records
     capability: I64
@@ -131,7 +131,7 @@ class RequestTables(NamedTuple):
 
 @inner
 def take_ask(model: RequestTables, row: int, asks: Asks, i: int) -> None:
-    """Let a row ask for what is in row ``i`` of ``asks``, but for the count."""
+    """Set a row to the request in row ``i`` of ``asks``, except the count."""
     rows = model.rows
     rows[row].priority = asks.priority[i]
     rows[row].allocation_request_id = asks.allocation_request_id[i]
@@ -144,10 +144,10 @@ def take_ask(model: RequestTables, row: int, asks: Asks, i: int) -> None:
 
 @kernel
 def apply_requests(apps: Records, model: RequestTables, asks: Asks, emptied: I32, moved: I32) -> tuple[int, int]:
-    """Take request keys, absolute.
+    """Apply request keys (absolute values).
 
-    Writes the rows left without an ask to ``emptied``, those to put into their lists to ``moved``; returns how many
-    there are of both. A row without an ask forgets its wanted places: they are sent again if it asks again.
+    Writes rows without outstanding requests to ``emptied`` and rows to insert into lists to ``moved``; returns the
+    length of both. A row without requests drops its localities: they are sent again with a new request.
     """
     rows, capabilities = model.rows, model.capability
     empty, out = 0, 0
@@ -185,7 +185,7 @@ def apply_requests(apps: Records, model: RequestTables, asks: Asks, emptied: I32
 
 @inner
 def clear_localities(model: RequestTables, row: int) -> None:
-    """Forget where a row would like to be."""
+    """Drop the localities of a row."""
     places = model.places
     at = model.rows[row].first_locality
     while at >= 0:
@@ -198,7 +198,7 @@ def clear_localities(model: RequestTables, row: int) -> None:
 
 @kernel
 def drop_asks(apps: Records, app: int, model: RequestTables, emptied: I32) -> int:
-    """Set all asks of an application to nothing, its localities too; write its rows to ``emptied``, return how many."""
+    """Set an application's requests to 0, drop localities; write its rows to ``emptied``, return how many."""
     empty, rows = 0, model.rows
     row = apps[app].first_row
     while row >= 0:
@@ -232,7 +232,7 @@ def apply_localities(
     count: I32,
     relax: U8,
 ) -> None:
-    """Take outstanding counts at nodes and racks, absolute; those of rows that do not exist are ignored."""
+    """Apply outstanding counts at nodes and racks (absolute values); unknown rows are ignored."""
     rows, places, index = model.rows, model.places, model.place_index
     for i in range(len(application)):
         row = find(model.row_index, pair(application[i], key[i]))
@@ -257,7 +257,7 @@ def apply_localities(
 
 @inner
 def free_row(apps: Records, model: RequestTables, row: int) -> None:
-    """Give a row back that has no ask and nothing assumed."""
+    """Free a row without requests and in-flight proposals."""
     rows = model.rows
     clear_localities(model, row)
     unlink(apps, rows, row)
@@ -270,10 +270,10 @@ def free_row(apps: Records, model: RequestTables, row: int) -> None:
 
 @kernel
 def sweep_rows(apps: Records, model: RequestTables, emptied: I32, held: I32) -> tuple[int, int]:
-    """Give back the rows of ``emptied`` that have no ask and nothing assumed.
+    """Free the rows of ``emptied`` that have neither requests nor in-flight proposals.
 
-    Those that must wait for a fate stay in ``emptied``; those that a node is held for are written to ``held``. Returns
-    how many there are of both.
+    Rows that wait for an outcome stay in ``emptied``; rows with a reserved node are written to ``held``. Returns the
+    length of both.
     """
     left, holds, rows = 0, 0, model.rows
     for at in range(len(emptied)):
@@ -294,35 +294,35 @@ def sweep_rows(apps: Records, model: RequestTables, emptied: I32, held: I32) -> 
 REQUEST: Final = np.dtype(
     [
         ("allocation_request_id", "i8"),
-        ("waiting_since_ms", "i8"),  # when a node was first passed over for locality's sake, or -1
-        ("waiting_since_offers", "i8"),  # how many proposals there had been by then
-        ("backoff_until", "i8"),  # no proposals before this decide
-        ("relax", "u1"),  # these four beside what a decide reads of each row
+        ("waiting_since_ms", "i8"),  # when a node was first skipped for locality, or -1
+        ("waiting_since_offers", "i8"),  # number of proposals at that time
+        ("backoff_until", "i8"),  # the first cycle that may propose it again
+        ("relax", "u1"),  # these four are adjacent to the fields that a cycle reads of each row
         ("constrained", "u1"),
         ("backoff_level", "u1"),
-        ("met", "u1"),  # a decide has come to it
+        ("met", "u1"),  # whether a cycle has visited it
         ("application", "i4"),  # -1: a free row
         ("key", "i4"),
         ("priority", "i4"),
-        ("count", "i4"),  # at ANY, as the RM says
-        ("assumed", "i4"),  # of it proposed and not yet decided
+        ("count", "i4"),  # at ANY, as reported by the RM
+        ("assumed", "i4"),  # of it in flight
         ("partition", "i4"),
-        ("before", "i4"),  # in its application's list; -1: it is the first, `UNLINKED`: it is not there
+        ("before", "i4"),  # in its application's list; -1: first, `UNLINKED`: not in the list
         ("next", "i4"),  # the application's next row, by priority
         ("first_locality", "i4"),
         ("localities", "i4"),
-        ("exclusions", "i4"),  # how many nodes it was rejected on recently
-        ("hold_node", "i4"),  # the node held for it, or -1
-        ("hold_avoid", "i4"),  # the node that was held for it in vain, or -1
-        ("hint", "i4"),  # what are hints about its tasks, or -1
-        ("group", "i4"),  # where the group of its tasks was found last, or -1
+        ("exclusions", "i4"),  # number of nodes that recently rejected it
+        ("hold_node", "i4"),  # the node reserved for it, or -1
+        ("hold_avoid", "i4"),  # the node of its last failed reservation, or -1
+        ("hint", "i4"),  # its row of hints, or -1
+        ("group", "i4"),  # the task group found last, or -1
     ],
     align=True,
 )
 
 LOCALITY: Final = np.dtype(
     [
-        ("born", "i8"),  # the decide before which it came
+        ("born", "i8"),  # number of the cycle after its arrival
         ("name", "i4"),
         ("count", "i4"),
         ("assumed", "i4"),
@@ -334,10 +334,10 @@ LOCALITY: Final = np.dtype(
 
 
 class RequestTable(Table):
-    """All request rows and their localities: a row a name (node or rack) at which a request row has asks."""
+    """All request rows and their localities: one row per name (node or rack) with outstanding requests."""
 
     def __init__(self, resources: int, hints: HintTable) -> None:
-        """Begin empty; rows are linked to ``hints``."""
+        """Create an empty table whose rows link to ``hints``."""
         super().__init__(REQUEST, (resources,), {"application": -1})
         self._hints = hints
         self.index = PairMap()
@@ -351,11 +351,11 @@ class RequestTable(Table):
 
     @property
     def capability(self) -> I64:
-        """What a container of each row is to have, in each resource."""
+        """Resources of a container of each row."""
         return self.amounts
 
     def apply(self, event: events.Requests, apps: ApplicationTable, names: Names) -> None:
-        """Take request keys, absolute; a count of 0 removes one."""
+        """Apply request keys (absolute values); a count of 0 removes one."""
         partitions = names.partitions_of(event.partition_name)
         apps.cover(event.application, "application")
         largest(event.key, "request key")
@@ -382,7 +382,7 @@ class RequestTable(Table):
             link_rows(apps.at, self.at, self._in_order(moved[:out]))
 
     def _in_order(self, rows: I32) -> I32:
-        """Return rows by application, and of each application in the order of its list."""
+        """Return rows by application, and within it in list order."""
         sorted_rows = self.at[rows]
         by = (
             sorted_rows["key"],
@@ -393,7 +393,7 @@ class RequestTable(Table):
         return rows[np.lexsort(by)]
 
     def _tables(self) -> RequestTables:
-        """Return the tables as kernels take them; stale as soon as one grows."""
+        """Return the tables for kernels; outdated once one grows."""
         return RequestTables(
             rows=self.at,
             capability=self.capability,
@@ -409,7 +409,7 @@ class RequestTable(Table):
         )
 
     def apply_localities(self, event: events.Localities, names: Names, generation: int) -> None:
-        """Take outstanding counts at nodes and racks, absolute, as reported before decide ``generation``."""
+        """Apply outstanding counts at nodes and racks (absolute values), reported before cycle ``generation``."""
         names.check(event.name_name)
         largest(event.application, "application")
         largest(event.key, "request key")
@@ -429,13 +429,13 @@ class RequestTable(Table):
         )
 
     def drop(self, application: int, apps: ApplicationTable) -> None:
-        """Forget all asks of an application. Rows asked for again in the same frame keep what else is known of them."""
+        """Drop the requests of an application. Rows requested again in the same frame keep their other state."""
         emptied = np.empty(count_rows(apps.at, application, self.at), np.int32)
         drop_asks(apps.at, application, self._tables(), emptied)
         self._emptied.update(emptied.tolist())
 
     def sweep(self, apps: ApplicationTable) -> list[int]:
-        """Free the rows that stayed without an ask and have nothing assumed; return those that a node is held for."""
+        """Free the rows without requests and in-flight proposals; return those with a reserved node."""
         if not self._emptied:
             return []
         rows = np.array(sorted(self._emptied), np.int32)

@@ -1,9 +1,8 @@
-"""Tables: records and amounts of resources in arrays that grow together, texts, all tables as kernels take them.
+"""Growing tables (records and resource amounts), names by index, and the view of all tables for kernels.
 
-A table has one structured array with a record a row, and, where there are amounts, an array (row, kind, resource).
-Kernels take whole tables: few arrays with many fields compile several times faster than many arrays, and the fields
-of a row lie together. Rows are found by the index that the shim gave out; a row that no event has named has its fields'
-defaults.
+A table has one structured array with one record per row and, where needed, an array of amounts (row, kind, resource).
+Kernels take whole tables: few arrays with many fields compile several times faster than many arrays, and the fields of
+a row are adjacent in memory. The shim assigns row indices; a row without an event has default values.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from treadle.compiled.structs import tables
 from treadle.events import INDEX_MAX
 
 MAX_PARTITIONS = 64
-"""More node labels than a cluster has; bounds the tables that have a column for each."""
+"""Upper bound of node labels, for tables with one column per partition."""
 
 
 class Names:
-    """Texts by index, and the partitions among them numbered from 0 (the default partition, the empty text)."""
+    """Texts by index, and the partitions among them, numbered from 0 (the default partition, the empty text)."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._index: dict[str, int] = {}
         self.partitions: list[int] = [0]
         self.first_node: I32 = np.full(64, -1, np.int32)
-        """For each name the first node that bears it, or -1; `next_same_name` of `NODE` has the others."""
+        """The first node with each name, or -1; `next_same_name` of `NODE` links the others."""
         self._partition: I32 = np.full(64, -1, np.int32)
         self._partition[0] = 0
 
     def add(self, event: events.Names) -> None:
-        """Take texts with their indices; one that has an index of before stands for that one's text from now on."""
+        """Add texts with their indices; a reused index means the new text from now on."""
         for at in event.index or ():
             if at < len(self.texts) and self._index.get(self.texts[at]) == at:
                 del self._index[self.texts[at]]
@@ -51,7 +50,7 @@ class Names:
         return self._index.get(text, -1)
 
     def check(self, index: I32) -> None:
-        """Raise `ModelError` unless every one of ``index`` was given to a text."""
+        """Check that every ``index`` has a text; raise `ModelError` otherwise."""
         if not len(index):
             return
         low, high = bounds_of(index)
@@ -59,7 +58,7 @@ class Names:
             raise ModelError(f"name index {high} was never sent; there are {len(self.texts)} names")
 
     def partitions_of(self, index: I32) -> I32:
-        """Return the numbers of the partitions with these names; one not seen before gets the next number."""
+        """Return the partition numbers of names; an unknown one gets the next number."""
         self.check(index)
         numbers: I32 = self._partition[index]
         if len(numbers) and np.minimum.reduce(numbers) < 0:
@@ -72,7 +71,7 @@ class Names:
         return numbers
 
 
-# Kinds of amounts. A table has those that it needs; ASSUMED is what is proposed and not yet decided.
+# Kinds of amounts; each table has only some. ASSUMED are proposals in flight.
 ASSUMED: Final = 0
 FREE: Final = 1
 USED: Final = 1
@@ -85,7 +84,7 @@ PENDING: Final = 4
 AM_LIMIT: Final = 5
 AM_USED: Final = 6
 SIBLING_RESERVE: Final = 7
-"""What queues beside a queue are owed, and its own branch leaves to them."""
+"""Guarantees of sibling queues that this subtree must leave free."""
 
 
 class ModelError(ValueError):
@@ -99,19 +98,19 @@ def grown(column: npt.NDArray[Any], rows: int, fill: Any) -> npt.NDArray[Any]:
     bigger = np.zeros((max(rows, len(column) + len(column) // 2, 16), *column.shape[1:]), column.dtype)
     bigger[: len(column)] = column
     if np.asarray(fill, column.dtype).tobytes().strip(b"\0"):
-        # else there is nothing to write, and memory that nobody has written costs nothing yet
+        # Nothing to write otherwise: untouched memory costs nothing.
         bigger[len(column) :] = fill
     return bigger
 
 
 def bounds_of(index: I32) -> tuple[int, int]:
     """Return the least and the largest of indices."""
-    # Arrays' own methods take twice as long for the few that most events have.
+    # Array methods take twice as long as a loop for the few elements of most events.
     return int(np.minimum.reduce(index)), int(np.maximum.reduce(index))
 
 
 def largest(index: I32, what: str) -> int:
-    """Return the largest of ``index`` (-1 if empty) after checking that a table may have all of them."""
+    """Return the maximum of ``index`` (-1 if empty); raise `ModelError` if it is not a valid row index."""
     if len(index) == 0:
         return -1
     low, high = bounds_of(index)
@@ -121,7 +120,7 @@ def largest(index: I32, what: str) -> int:
 
 
 def own(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a copy that kernels take: decoded columns may be read-only and unaligned, and numba compiles for each."""
+    """Return an aligned, writable copy for kernels: numba would compile decoded columns separately."""
     return np.array(column, order="C")
 
 
@@ -131,12 +130,12 @@ class Table:
     def __init__(
         self, record: np.dtype[Any], amounts: tuple[int, ...] = (), defaults: dict[str, int] | None = None
     ) -> None:
-        """Make room for a few rows.
+        """Create a table with a few rows.
 
         Args:
             record: the fields of a row
-            amounts: what follows the row in the shape of the amounts: (kinds, resources), or nothing
-            defaults: fields that are not 0 to begin with
+            amounts: shape of the amounts after the row dimension: (kinds, resources), or empty
+            defaults: initial values of fields other than 0
         """
         self._default = np.zeros((), record)
         for name, value in (defaults or {}).items():
@@ -147,12 +146,12 @@ class Table:
         self.reserve(16)
 
     def reserve(self, rows: int) -> None:
-        """Make room for ``rows`` rows. Arrays taken from the table before are stale afterwards."""
+        """Grow to at least ``rows`` rows. Arrays taken from the table before are outdated afterwards."""
         self.at = grown(self.at, rows, self._default)
         self.amounts = grown(self.amounts, len(self.at), 0)
 
     def cover(self, index: I32, what: str) -> None:
-        """Make room for every row in ``index``; raises `ModelError` if one cannot be an index."""
+        """Grow to contain every row in ``index``; raises `ModelError` if one is not a valid index."""
         rows = largest(index, what) + 1
         self.reserve(rows)
         self.size = max(self.size, rows)
@@ -160,7 +159,7 @@ class Table:
 
 @tables
 class View(NamedTuple):
-    """All tables, as kernels take them. Stale after the next event."""
+    """All tables, as kernels take them. Outdated after the next event."""
 
     nodes: Records
     node_amounts: I64

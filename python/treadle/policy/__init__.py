@@ -1,1 +1,1 @@
-"""Policies: five kinds of parts, `treadle.policy.catalogue`, and the loop that puts them together."""
+"""Policies: five kinds of parts, their catalogue (`treadle.policy.catalogue`), and the loop that combines them."""

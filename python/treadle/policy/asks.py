@@ -1,10 +1,10 @@
-"""Which asks are still open in this decide, and what bounds them.
+"""Requests that are still open in this cycle, and their bounds.
 
-A resource is saturated when no node has room for the smallest ask that needs it; for divisible resources that is
-"fully used". A leaf is blocked when each of its asks needs a saturated resource, exceeds a queue's maximum or a user's
-limit, or fits on no node. At the start of a decide all asks are looked at; later a leaf's count goes down as its asks
-are placed or given up, and all are looked at again when one more resource is saturated. An ask that has lost its
-last node since the start, or its headroom under a maximum, is found out when its leaf's turn comes.
+A resource is saturated when no node has room for the smallest request that needs it; for divisible resources that is
+"fully used". A leaf is blocked when each of its requests needs a saturated resource, exceeds a queue's maximum or a
+user's limit, or fits on no node. All requests are checked at the start of a cycle; later a leaf's count decreases as
+its requests are placed or dropped, and all are checked again when another resource becomes saturated. A request that
+has lost its last node or its headroom since then is detected when its leaf is served.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from treadle.policy.reasons import Reason, close_row, set_reason
 from treadle.policy.state import BIG_COUNT, BIG_ROWS, LARGEST, LEAF_HEADROOM, LEAVES, PLACED, DecideParameters, Scratch
 
 NOT_KNOWN: Final = -1
-"""Nothing is known of a user: headroom counts."""
+"""The user is unknown: the headroom applies."""
 NO_LIMIT: Final = -2
-"""Users have no limit in a partition that is lent (UsersManager.computeUserLimit)."""
+"""Users have no limit in a lent partition (UsersManager.computeUserLimit)."""
 
 
 @inner
 def may_ask(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
-    """Has the row an ask that is not assumed, let through by the gate, and not in backoff?"""
+    """Return whether the row has requests that are not in flight, that the gate admits, and that are not in backoff."""
     if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].backoff_until > parameters.decide:
         return False
     return asks_left(view, scratch, row) > 0
@@ -44,7 +44,7 @@ def may_ask(view: View, scratch: Scratch, parameters: DecideParameters, row: int
 
 @inner
 def asks_here(view: View, scratch: Scratch, parameters: DecideParameters, row: int, partition: int) -> bool:
-    """May the row ask for nodes of the partition? It must name that; of one that is lent, no label, and be no AM."""
+    """Return whether the row may use the partition: it requests it, or in a lent one has no label, and its AM runs."""
     if parameters.lends:
         if view.rows[row].partition != 0 or view.apps[view.rows[row].application].awaiting_am:
             return False
@@ -57,7 +57,7 @@ def asks_here(view: View, scratch: Scratch, parameters: DecideParameters, row: i
 def note_refused(
     view: View, scratch: Scratch, parameters: DecideParameters, row: int, partition: int, backs_off: bool
 ) -> None:
-    """Write down why a row of the partition may not ask, as `may_ask` has it; ``backs_off``: its application does."""
+    """Record why a row may not use the partition (see `may_ask`); ``backs_off``: its application is in backoff."""
     if scratch.rows[row].done or parameters.lends or view.rows[row].partition != partition:
         return
     if view.rows[row].count <= view.rows[row].assumed:
@@ -70,7 +70,7 @@ def note_refused(
 
 @inner
 def user_of(view: View, parameters: DecideParameters, app: int, leaf: int, partition: int) -> int:
-    """Return the row of an application's user in the leaf and partition, `NOT_KNOWN` or `NO_LIMIT`."""
+    """Return the row of an application's user in the leaf and partition, or `NOT_KNOWN` or `NO_LIMIT`."""
     if parameters.lends:
         return NO_LIMIT
     return find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
@@ -78,17 +78,17 @@ def user_of(view: View, parameters: DecideParameters, app: int, leaf: int, parti
 
 @inner
 def asks_left(view: View, scratch: Scratch, row: int) -> int:
-    """Return how many containers of a row may still be proposed, as far as the gate counts them."""
+    """Return how many containers of a row may still be proposed, limited by the gate's quota."""
     return min(view.rows[row].count - view.rows[row].assumed, scratch.rows[row].quota)
 
 
 @inner
 def grows_with_leaf(view: View, user: int, leaf: int, partition: int) -> bool:
-    """Say whether the user's limit will follow what the leaf uses.
+    """Return whether the user's limit will follow the leaf's usage.
 
-    Once a leaf uses what it is guaranteed, the RM makes the limit of a lone user what the leaf uses and a little more
-    (UsersManager.computeUserLimit), unless user-limit-factor caps it. A limit that covers all that the leaf uses is not
-    capped yet; taken as it is, it would let one or two containers a tick through.
+    Once a leaf uses its guarantee, the RM limits a lone user to the leaf's usage plus a little more
+    (UsersManager.computeUserLimit), unless user-limit-factor caps it. A limit that covers the leaf's whole usage is not
+    capped yet; applied literally, it would admit only one or two containers per tick.
     """
     full = False
     for r in range(len(view.counted)):
@@ -102,9 +102,9 @@ def grows_with_leaf(view: View, user: int, leaf: int, partition: int) -> bool:
 
 @inner
 def is_over_limit(view: View, totals: F64, user: int, leaf: int, partition: int) -> bool:
-    """Say whether the user is over the limit already, by the dominant share of the cluster as the RM does.
+    """Return whether the user already exceeds the limit, by dominant share of the cluster as in the RM.
 
-    One container over the limit is allowed, as in YARN: else an ask larger than what is left would never be served.
+    One container over the limit is allowed, as in YARN: otherwise a request larger than the rest would never be served.
     ``totals`` are the cluster's resources.
     """
     over, used_share, limit_share = False, 0.0, 0.0
@@ -124,9 +124,9 @@ def is_over_limit(view: View, totals: F64, user: int, leaf: int, partition: int)
 
 @inner
 def refused(view: View, headroom: I64, leaves: int, app: int, row: int, user: int) -> int:
-    """Say why the ask would exceed the queues' maxima or, if nothing is known of the user, the headroom; 0: it stays.
+    """Return why a request exceeds the queues' maxima or, if the user is unknown, the headroom; 0 if it fits.
 
-    ``headroom`` is what the leaf may still get, ``leaves`` whether guarantees of others make it less
+    ``headroom`` is the leaf's remaining allowance, ``leaves`` whether guarantees of other queues reduce it
     (`headroom_under_maxima`).
     """
     for r in range(len(view.counted)):
@@ -143,7 +143,7 @@ def refused(view: View, headroom: I64, leaves: int, app: int, row: int, user: in
 
 @inner
 def is_too_large(view: View, scratch: Scratch, row: int) -> bool:
-    """Say whether an ask is larger than any node of the partition, were it empty."""
+    """Return whether a request is larger than any node of the partition when empty."""
     for r in range(len(view.counted)):
         rate = scratch.rates[LARGEST, r]
         none = rate == 0.0 and view.counted[r] and view.capability[row, r] > 0
@@ -154,7 +154,7 @@ def is_too_large(view: View, scratch: Scratch, row: int) -> bool:
 
 @inner
 def barred(view: View, scratch: Scratch, app: int, row: int, user: int) -> int:
-    """Say why no node need be looked for, for an ask of the leaf that is served; 0: one must be."""
+    """Return why a request of the served leaf needs no node search; 0 if it needs one."""
     if is_too_large(view, scratch, row):
         return Reason.TOO_LARGE
     return refused(view, scratch.asks[LEAF_HEADROOM], scratch.counters[LEAVES], app, row, user)
@@ -162,7 +162,7 @@ def barred(view: View, scratch: Scratch, app: int, row: int, user: int) -> int:
 
 @inner
 def note_big(view: View, scratch: Scratch, row: int) -> None:
-    """Remember a row that fits no node, and how many proposals there were when that was found."""
+    """Record a row that fits no node, with the number of proposals at that time."""
     if view.rows[row].hold_node < 0 and scratch.counters[BIG_COUNT] < BIG_ROWS:
         scratch.big[scratch.counters[BIG_COUNT]].row = row
         scratch.big[scratch.counters[BIG_COUNT]].placed = scratch.counters[PLACED]
@@ -172,9 +172,9 @@ def note_big(view: View, scratch: Scratch, row: int) -> None:
 
 @inner
 def find_headroom(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
-    """Set ``headroom`` to the least that any queue from the leaf to the root may still get in the partition.
+    """Set ``headroom`` to the smallest remaining allowance of any queue from the leaf to the root in the partition.
 
-    Of a partition that is lent each may have all, as in YARN (AbstractCSQueue.getCurrentLimitResource).
+    In a lent partition each queue may use everything, as in YARN (AbstractCSQueue.getCurrentLimitResource).
     """
     bounded = -1 if parameters.lends else leaf
     scratch.counters[LEAVES] = headroom_under_maxima(view, scratch.asks[LEAF_HEADROOM], bounded, partition)
@@ -182,10 +182,10 @@ def find_headroom(view: View, scratch: Scratch, parameters: DecideParameters, le
 
 @inner
 def headroom_under_maxima(view: View, headroom: I64, leaf: int, partition: int) -> bool:
-    """Set ``headroom`` to the least that any queue from the leaf to the root may still get; no bound if leaf is -1.
+    """Set ``headroom`` to the smallest allowance left in any queue from leaf to root; unbounded for leaf -1.
 
-    Of what a queue may still get a child gets no more than is left when the others have what they are owed, unless
-    that is guaranteed to it. Returns whether that leaves it less.
+    A child's allowance excludes unused guarantees of its siblings, except for the child's own guarantee. Returns
+    whether that reduces it.
     """
     leaves = False
     for r in range(len(headroom)):
@@ -211,7 +211,7 @@ def headroom_under_maxima(view: View, headroom: I64, leaf: int, partition: int) 
 
 @inner
 def needs_saturated(view: View, scratch: Scratch, row: int) -> bool:
-    """Does the ask need a resource that is saturated?"""
+    """Return whether the request needs a saturated resource."""
     needs = False
     for r in range(len(view.counted)):
         needs = needs or (scratch.shares.resources[r].saturated and view.capability[row, r] > 0)
@@ -220,7 +220,7 @@ def needs_saturated(view: View, scratch: Scratch, row: int) -> bool:
 
 @inner
 def drop_row(view: View, scratch: Scratch, leaf: int, row: int) -> None:
-    """Take off what a row that is given up has asked for."""
+    """Subtract the requests of a dropped row from its leaf."""
     at = scratch.shares.leaf_node[leaf] if len(scratch.shares.nodes) else -1
     if at >= 0:
         scratch.shares.nodes[at].asks -= asks_left(view, scratch, row)
@@ -228,7 +228,7 @@ def drop_row(view: View, scratch: Scratch, leaf: int, row: int) -> None:
 
 @inner
 def drop_saturated(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Give up all asks that need a saturated resource."""
+    """Drop all requests that need a saturated resource."""
     for at in range(len(scratch.list)):
         app = scratch.list[at].application
         if scratch.apps[app].done or (view.apps[app].awaiting_am and view.apps[app].assumed_count > 0):
@@ -246,7 +246,7 @@ def drop_saturated(view: View, scratch: Scratch, parameters: DecideParameters, p
 def drop_application(
     view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int, why: int
 ) -> None:
-    """Take off what an application still asks for, and write down why; of a row that waits for a node that is known."""
+    """Drop an application's requests and record why; rows that wait for a node keep their reason."""
     row = view.apps[app].first_row
     while row >= 0:
         if asks_here(view, scratch, parameters, row, partition):
@@ -260,6 +260,6 @@ def drop_application(
 def skip_application(
     view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int, why: int
 ) -> None:
-    """Leave an application alone for the rest of the decide: nothing of it can be placed."""
+    """Exclude an application for the rest of the cycle: none of its requests can be placed."""
     drop_application(view, scratch, parameters, app, partition, why)
     scratch.apps[app].done = 1

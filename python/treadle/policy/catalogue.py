@@ -1,7 +1,7 @@
-"""Treadle's own parts of a policy: a line each, with what a program must know of them.
+"""The built-in parts of policies, one line each, with the properties that programs need.
 
-They are listed here and nowhere else: a program that reads a treadle.yaml calls `register_parts`, and then knows all of
-them, whatever it has imported besides.
+This is the only list: a program that reads a treadle.yaml calls `register_parts` and then knows all of them, whatever
+else it has imported.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from treadle.policy.user_parts import FileEstimate, FileFit, FileGate, FileOrder
 
 @dataclass(frozen=True, slots=True)
 class BuiltinPart:
-    """A part of Treadle's own."""
+    """A built-in part."""
 
     part: str
     """One of `treadle.config.parts.PART_KINDS`."""
@@ -174,11 +174,11 @@ BUILTIN_PARTS: Final = (
         "estimate", "hints", HintsEstimate, HintsParameters, Traits(estimates=(TASK_ESTIMATES,), keeps=(HINTS,))
     ),
 )
-"""All of them."""
+"""All built-in parts."""
 
 
 def register_parts(registry: PartRegistry = PARTS) -> None:
-    """Register Treadle's own parts; those that the registry has already stay."""
+    """Register the built-in parts that the registry does not contain yet."""
     for own in BUILTIN_PARTS:
         if not registry.has(own.part, own.kind):
             registry.register(own.part, own.kind, own.parameters, own.traits)(own.make)

@@ -1,15 +1,13 @@
-"""How contended each class of nodes is: Phoenix's constraint resource vector, and how long asks of a class wait.
+"""Contention of node classes: Phoenix's constraint resource vector, and the expected wait for each class.
 
-**CRV**: what is asked for over what the usable nodes of a class have, by dominant resource; also by predicate and by
-kind of predicate.
+**CRV**: demand over supply of the usable nodes of a class, by dominant resource; also by predicate and kind of
+predicate.
 
-**Wait**: Pollaczek-Khinchine's formula for the nodes of a class taken as one server that is m times as fast, m being
-the containers that they hold at a time: W = λE[S²] / (2m(m - λE[S])). It is at least the waiting work of the class's
-nodes / m, and infinite when λE[S] reaches m. The paper's own terms are lost; these are ours.
+**Wait**: Pollaczek-Khinchine's formula, with the nodes of a class as one server that is m times as fast, m being their
+number of concurrent containers: W = λE[S²] / (2m(m - λE[S])). It is at least the waiting work of the class's nodes / m,
+and infinite when λE[S] reaches m. The paper's own terms are missing from our copy; these are ours.
 
-How often containers begin on each node and how long they run: the moments that waits are worked out from.
-
-Older containers weigh less: by 1/e after `WINDOW_MS`.
+The moments of arrivals and durations are measured by node. Older containers weigh less: by 1/e after `WINDOW_MS`.
 """
 
 from __future__ import annotations
@@ -37,25 +35,25 @@ WINDOW_MS: Final = 600_000.0
 
 MOMENT: Final = np.dtype(
     [
-        ("begun", "f8"),  # containers that began
-        ("share", "f8"),  # of the node, by dominant resource, that they had together
+        ("begun", "f8"),  # containers that started
+        ("share", "f8"),  # sum of their dominant shares of the node
         ("ended", "f8"),
-        ("time_ms", "f8"),  # how long those that ended ran, together
-        ("square", "f8"),  # and squared
-        ("at_ms", "i8"),  # when the above was brought up to date
+        ("time_ms", "f8"),  # sum of the durations of ended ones, in ms
+        ("square", "f8"),  # sum of their squares
+        ("at_ms", "i8"),  # time of the last update
     ]
 )
 
 
 class TaskRateStats:
-    """By node."""
+    """Start rates and durations of containers by node, exponentially decayed."""
 
     def __init__(self) -> None:
         self.at = np.zeros(0, MOMENT)
         self._since_ms = -1
 
     def observe(self, event: events.Containers, cluster: Cluster) -> None:
-        """Note containers that begin and end; ``cluster.tasks.effects`` says which do."""
+        """Count starting and ending containers, as listed in ``cluster.tasks.effects``."""
         effects = cluster.tasks.effects
         if not len(effects):
             return
@@ -88,9 +86,9 @@ class TaskRateStats:
         self.at["at_ms"][nodes] = np.maximum(self.at["at_ms"][nodes], now_ms)
 
     def rates(self, nodes: int, now_ms: int) -> tuple[F64, F64, F64]:
-        """Return for each of this many nodes: containers per ms, mean of their durations and of the squares.
+        """Return for each of ``nodes`` nodes: containers per ms, mean duration (ms) and mean squared duration.
 
-        A node on which none has ended yet has the mean of all.
+        A node without ended containers has the mean of all nodes.
         """
         at = grown(self.at, nodes, 0)[:nodes]
         left = np.exp(-np.maximum(now_ms - at["at_ms"], 0) / WINDOW_MS)
@@ -108,33 +106,33 @@ class TaskRateStats:
         )
 
     def slots(self, nodes: int, otherwise: F64) -> F64:
-        """Return how many containers each node holds at a time, ``otherwise`` where none has begun recently."""
+        """Return the number of concurrent containers of each node; ``otherwise`` without recent starts."""
         at = grown(self.at, nodes, 0)[:nodes]
         known = (at["begun"] > 1e-6) & (at["share"] > 0.0)
         return np.maximum(np.where(known, at["begun"] / np.where(known, at["share"], 1.0), otherwise), 1.0)
 
     def follow(self, nodes: I32, count: int) -> None:
-        """Go on after a snapshot; ``nodes`` has the new index of each old node, -1 for none."""
+        """Continue after a snapshot; ``nodes`` maps old node indices to new ones, -1 for none."""
         old, self.at = self.at, np.zeros(count, MOMENT)
         stayed = np.flatnonzero(nodes[: len(old)] >= 0)
         self.at[nodes[stayed]] = old[stayed]
 
 
 CELLS_MAX: Final = 1_000_000
-"""Classes x nodes from which on waits are worked out at most every `REFRESH_MS`."""
+"""Above this number of classes x nodes, waits are computed at most every `REFRESH_MS`."""
 
 REFRESH_MS: Final = 500
 
 LEAST: Final = 1e-4
-"""What was contended less than this is forgotten."""
+"""Contention below this is dropped."""
 
 SHOWN_MAX: Final = 3
-"""How many classes are in the summary."""
+"""Number of classes in the summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the vector, for the status."""
+    """One entry of the vector, for the status."""
 
     what: str
     ratio: float
@@ -142,44 +140,44 @@ class Entry:
 
 
 class Contention(Keeper):
-    """CRV and wait by class; kept from decide to decide by the policy, and across snapshots."""
+    """CRV and wait by class; state across cycles and snapshots."""
 
     _pairs: tuple[I64, I64] | None = None
-    """Each class with each of its nodes; None: not listed yet."""
+    """The (class, node) pairs of all classes; None until computed."""
 
     def __init__(self) -> None:
         self.kinds: Mapping[str, str] = {}
-        """Of which kind predicates are, by name, besides those that are known."""
+        """Kinds of predicates by name, in addition to the built-in ones."""
         self.ratio: F64 = np.zeros(1)
         """By class: demand over supply."""
         self.wait_ms: F64 = np.zeros(1)
-        """By class: how long an ask waits that comes now."""
+        """By class: expected wait of a new request, in ms."""
         self.work_ms: F64 = np.zeros(1)
-        """By class: waiting asks x their durations."""
+        """By class: waiting requests x their durations, in ms."""
         self.servers: F64 = np.zeros(1)
-        """By class: how many containers its nodes hold at a time."""
+        """By class: number of concurrent containers of its nodes."""
         self.passed_ms: F64 = np.zeros(0)
-        """By application: task time of those who passed it while it waited."""
+        """By application: task time (ms) of the applications that overtook it while it waited."""
         self.since_ms: I64 = np.zeros(0, np.int64)
-        """By application: since when it waits without a new container; -1: it does not."""
+        """By application: since when it has waited without a new container; -1: it does not wait."""
         self.given: I64 = np.zeros(0, np.int64)
-        """By application: how many containers it had at the last decide."""
+        """By application: its number of containers in the last cycle."""
         self.reordered = 0
-        """Applications that were brought forward by contention at the last decide."""
+        """Number of applications that contention moved forward in the last cycle."""
         self.levels: dict[Choice, int] = {}
-        """How far asks may depart from what they prefer."""
+        """The last alternative that each choice may use."""
         self.relaxed: list[str] = []
-        """What is preferred and was given up for now."""
+        """Preferences that are currently dropped."""
         self.row_ms: F64 = np.zeros(0)
-        """How long a container of each request row runs."""
+        """Container duration of each request row, in ms."""
         self.fresh: I64 = np.zeros(0, np.int64)
-        """By application: containers that it got since the last decide."""
+        """By application: new containers since the last cycle."""
         self._task_rates = TaskRateStats()
         self._usual: F64 = np.zeros(0)
-        """By class of `_known`: how contended it was recently; 0: it was not."""
+        """By class of `_known`: recent contention; 0: none."""
         self._known: list[Wanted] = []
         self._former: dict[Wanted, float] = {}
-        """The same of what is no class now; it may be one again after a snapshot."""
+        """The same for former classes, which may return after a snapshot."""
         self._member: F64 = np.zeros((0, 0))
         self._supply: F64 = np.zeros((0, 0))
         self._demand: F64 = np.zeros((0, 0))
@@ -187,20 +185,20 @@ class Contention(Keeper):
         self._at_ms = -1
 
     def observe(self, event: Event, cluster: Cluster) -> None:
-        """Note containers that begin and end."""
+        """Count starting and ending containers."""
         if isinstance(event, events.Containers):
             self._task_rates.observe(event, cluster)
 
     def configure(self, settings: Settings) -> None:
-        """Follow other kinds of predicates."""
+        """Use other kinds of predicates."""
         self.kinds = settings.constraints.kinds
 
     def begin(self, jobs: Jobs) -> None:
-        """Work out vector and waits."""
+        """Compute vector and waits."""
         self.update(jobs.cluster, jobs.view, jobs.row_ms(), jobs.now_ms)
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
-        """Go on after a snapshot."""
+        """Continue after a snapshot."""
         self._task_rates.follow(carried.nodes, len(new.nodes.at))
         new.classes.levels = self.levels
         stayed = np.flatnonzero(carried.apps[: len(self.passed_ms)] >= 0)
@@ -212,13 +210,13 @@ class Contention(Keeper):
         self._changes_seen = -1
 
     def fit_applications(self, count: int) -> None:
-        """Make room for this many applications."""
+        """Grow to this many applications."""
         self.passed_ms = grown(self.passed_ms, count, 0.0)
         self.since_ms = grown(self.since_ms, count, -1)
         self.given = grown(self.given, count, 0)
 
     def update(self, cluster: Cluster, view: View, rows_ms: F64, now_ms: int) -> None:
-        """Work out vector and waits; ``rows_ms`` says how long a container of each request row runs."""
+        """Compute vector and waits; ``rows_ms`` are the container durations of request rows, in ms."""
         self.row_ms = rows_ms
         self._note_waits(cluster, now_ms)
         classes = cluster.classes
@@ -235,10 +233,10 @@ class Contention(Keeper):
         self._learn(elapsed_ms)
 
     def _measure(self, cluster: Cluster, view: View, rows_ms: F64, now_ms: int) -> None:
-        """Work out what is asked for of each class, over what it has, and how long that waits."""
+        """Compute demand over supply and the wait of each class."""
         classes = cluster.classes
         count = len(classes.wanted)
-        if not classes.active:  # the only class is that of no node, for which nothing asks
+        if not classes.active:  # the only class has no nodes and no requests
             self._demand = np.zeros((count, len(cluster.counted)))
             self.work_ms, self.ratio, self.servers = np.zeros(count), np.zeros(count), np.zeros(count)
             self.wait_ms = np.full(count, np.inf)
@@ -258,7 +256,7 @@ class Contention(Keeper):
         self._waits(cluster, view, left, free_ms, now_ms)
 
     def _note_waits(self, cluster: Cluster, now_ms: int) -> None:
-        """Note who waits since when, and how many containers each has got since the last decide."""
+        """Update since when applications wait, and their new containers since the last cycle."""
         apps, here = cluster.apps.at, cluster.apps.in_use()
         self.fit_applications(len(apps))
         given = (apps["containers"][here] + apps["assumed_count"][here]).astype(np.int64)
@@ -273,7 +271,7 @@ class Contention(Keeper):
         self.passed_ms[here[~waits | (fresh > 0)]] = 0.0
 
     def _remember(self, cluster: Cluster) -> None:
-        """Note which nodes classes have, and what these have together."""
+        """Cache the nodes of classes and their total resources."""
         classes, size = cluster.classes, cluster.nodes.size
         count = len(classes.wanted)
         member = np.zeros((count, size))
@@ -286,23 +284,23 @@ class Contention(Keeper):
         self._pairs = None
 
     def _of_classes(self, values: F64) -> F64:
-        """Return for each class the sum over its nodes of a value by node.
+        """Return for each class the sum of a value over its nodes.
 
-        A node is in few classes: this is many times as fast as a product with a matrix of all, and gives the same
+        A node is in few classes: this is many times as fast as a product with a dense matrix, and gives the same result
         on each machine.
         """
         classes, nodes = self._class_nodes()
         return np.bincount(classes, values[nodes], len(self._member)).astype(np.float64, copy=False)
 
     def _of_nodes(self, values: F64) -> F64:
-        """Return for each node the sum over the classes that it is in of a value by class."""
+        """Return for each node the sum of a value over its classes."""
         classes, nodes = self._class_nodes()
         return np.bincount(nodes, values[classes], self._member.shape[1]).astype(np.float64, copy=False)
 
     def _class_nodes(self) -> tuple[I64, I64]:
         if self._pairs is None:
             classes, nodes = np.nonzero(self._member)
-            self._pairs = classes.copy(), nodes.copy()  # else they are columns of one array
+            self._pairs = classes.copy(), nodes.copy()  # make the columns contiguous
         return self._pairs
 
     def _waits(self, cluster: Cluster, view: View, left: I64, free_ms: float, now_ms: int) -> None:
@@ -326,13 +324,13 @@ class Contention(Keeper):
         self.wait_ms[self.servers <= 0.0] = np.inf
 
     def _add_supply(self, wanted: list[Wanted]) -> None:
-        """Keep what is remembered by class, for other classes than before."""
+        """Move the values of old classes to the new list of classes."""
         usual = self._former | {one: float(at) for one, at in zip(self._known, self._usual, strict=True) if at > 0.0}
         self._usual = np.array([usual.pop(one, 0.0) for one in wanted])
         self._known, self._former = list(wanted), usual
 
     def _learn(self, elapsed_ms: int) -> None:
-        """Let recent asks weigh as well, so that nodes are spared before these come again."""
+        """Add recent requests, so that nodes are spared for the next ones."""
         keeps = float(np.exp(-elapsed_ms / WINDOW_MS))
         self._former = {one: ratio * keeps for one, ratio in self._former.items() if ratio * keeps > LEAST}
         usual = self._usual * keeps
@@ -340,7 +338,7 @@ class Contention(Keeper):
         self._usual = np.maximum(np.where(usual > LEAST, usual, 0.0), now)
 
     def needs(self, cluster: Cluster) -> F64:
-        """Return for each node how contended the classes that need it were recently; nothing if none is."""
+        """Return for each node the recent contention of the classes that need it; empty if there is none."""
         if self._changes_seen != cluster.classes.changes or not self._usual.any():
             return np.zeros(0)
         needed = np.zeros(len(cluster.nodes.at))
@@ -348,29 +346,29 @@ class Contention(Keeper):
         return needed
 
     def of(self, values: F64, at: int) -> float:
-        """Return a class's value; 0 for one that has come since `update`."""
+        """Return a class's value; 0 for a class added after `update`."""
         return float(values[at]) if 0 <= at < len(values) else 0.0
 
     def wait_with(self, at: int, more_ms: float) -> float:
-        """Return how long asks of a class would wait with so much more work."""
+        """Return the wait for a class with ``more_ms`` of additional work."""
         servers = self.of(self.servers, at)
         return self.of(self.wait_ms, at) + more_ms / servers if servers > 0.0 else float("inf")
 
     @property
     def most(self) -> int:
-        """The most contended class, -1 if nothing is asked for."""
+        """Return the most contended class, -1 without requests."""
         finite = np.where(np.isfinite(self.ratio), self.ratio, 0.0)
         at = int(np.argmax(finite)) if len(finite) else -1
         return at if at >= 0 and finite[at] > 0.0 else -1
 
     def shares_nodes(self, one: int, other: int) -> bool:
-        """Say whether two classes have a node in common."""
+        """Return whether two classes have a node in common."""
         if max(one, other) >= len(self._member) or min(one, other) < 0:
             return False
         return bool((self._member[one] * self._member[other]).any())
 
     def summary(self, cluster: Cluster) -> str:
-        """Return vector, waits and what was given up, in a few words."""
+        """Return vector, waits and dropped preferences as a short text."""
         found = self.vector(cluster)
         kinds = ", ".join(f"{entry.what} {entry.ratio:.2f}" for entry in found["kinds"])
         waits = ", ".join(f"{entry.what} {seconds(entry.wait_ms)}" for entry in found["classes"][:SHOWN_MAX])
@@ -408,12 +406,12 @@ class Contention(Keeper):
 
 
 def seconds(wait_ms: float) -> str:
-    """Return a wait in words."""
+    """Return a wait as text."""
     return f"{wait_ms / 1000:.0f} s" if np.isfinite(wait_ms) else "no end"
 
 
 def shown(conjunctions: Wanted) -> str:
-    """Return what a class demands, in words."""
+    """Return the condition of a class as text."""
     return " or ".join(one.text() or "any node" for one in conjunctions) or "no node"
 
 
@@ -424,7 +422,7 @@ def pollaczek_khinchine(busy: F64, spread: F64, servers: F64) -> F64:
 
 
 def _ratio(demand: F64, supply: F64, counted: np.ndarray) -> F64:
-    """Return demand over supply of the dominant resource, infinite where something is asked for that nobody has."""
+    """Return demand over supply of the dominant resource; infinite for a demand without supply."""
     demand, supply = demand[:, counted], supply[:, counted]
     ratio = np.where(supply > 0.0, demand / np.where(supply > 0.0, supply, 1.0), np.where(demand > 0.0, np.inf, 0.0))
     return ratio.max(axis=1, initial=0.0)

@@ -1,15 +1,15 @@
-"""Fair-finish: jobs in the order in which fair sharing would end them, sizes by total time on test.
+"""Fair-finish: jobs in the order in which fair sharing would finish them, with sizes by total time on test.
 
-**Order** (FSP, Friedman and Henderson 2003; PSBS, Dell'Amico et al. 2014): each leaf keeps a virtual system in which
-its jobs share the leaf equally. Who ends first there comes first here. Who has ended there and not here was thought
-smaller than it is: such late jobs come before all others and share fairly.
+**Order** (FSP, Friedman and Henderson 2003; PSBS, Dell'Amico et al. 2014): each leaf has a virtual system in which its
+jobs share the leaf equally. The job that finishes first there is served first. A job that has finished there but not in
+reality is larger than estimated: such late jobs precede all others and share fairly.
 
-**Estimate**: a task takes (time that the job's tasks have had + weight x prior) / (tasks that ended + weight), the
-estimate for durations of which the running ones are censored. A task ends when what is asked for and runs becomes less,
-so tasks in reused containers count, of which the RM hears nothing. The prior is learned from jobs that ended.
+**Estimate**: the task duration is (task time so far + weight x prior) / (ended tasks + weight), the estimator for
+durations with censoring of the running tasks. A drop in requested plus running containers counts as ended tasks, which
+includes tasks in reused containers that the RM does not see. The prior is learned from finished jobs.
 
-Executors of Spark are not tasks: they stay until they idle. Its applications have no size, and share fairly: up to an
-equal share of the leaf they come before jobs with sizes, beyond that after these.
+Spark executors are not tasks: they stay until they idle. Spark applications have no size and share fairly: up to an
+equal share of the leaf they precede jobs with sizes, beyond that they follow them.
 """
 
 from __future__ import annotations
@@ -32,43 +32,43 @@ from treadle.policy.work import Durations, Jobs, demand_of, hinted_durations, or
 
 JOB: Final = np.dtype(
     [
-        ("tested_ms", "f8"),  # time that its tasks have had
-        ("ended", "f8"),  # tasks that ended
-        ("open", "f8"),  # tasks that were asked for or ran when it was looked at last
-        ("running", "f8"),  # of these, those that ran
-        ("rate", "f8"),  # what these used: shares of the cluster, added up over the resources
-        ("service_ms", "f8"),  # that x time
-        ("size_ms", "f8"),  # service had and left, as it was thought to be last
-        ("virtual_ms", "f8"),  # what is left of it in the virtual system; infinite: it has no size
-        ("prior", "f8"),  # what name and user add to the logarithm of a task's time
-        ("general", "f8"),  # how much the logarithm of the size class counts beside it; 0: not seen yet
+        ("tested_ms", "f8"),  # task time so far, in ms
+        ("ended", "f8"),  # ended tasks
+        ("open", "f8"),  # requested and running tasks at the last update
+        ("running", "f8"),  # running ones of these
+        ("rate", "f8"),  # their usage: shares of the cluster, summed over the resources
+        ("service_ms", "f8"),  # its integral over time
+        ("size_ms", "f8"),  # attained plus remaining service, as last estimated
+        ("virtual_ms", "f8"),  # remaining service in the virtual system; infinite: no size
+        ("prior", "f8"),  # correction of the log task time by name and user
+        ("general", "f8"),  # weight of that relative to the size class's mean; 0: new application
         ("cluster_timestamp", "i8"),
         ("id", "i4"),
         ("attempt", "i4"),
     ],
     align=True,
 )
-"""What is kept of an application."""
+"""Estimator state of an application."""
 
 WHICH: Final = ("cluster_timestamp", "id", "attempt")
-"""The columns that say whose a row is."""
+"""The columns that identify a row's application."""
 CLASSES: Final = np.array([1.0, 10.0, 100.0, 1000.0])
-"""The most tasks of each class of sizes but the last."""
+"""Upper bound of the number of tasks in each size class except the last."""
 CLASS_WEIGHT: Final = 3.0
 USER_WEIGHT: Final = 2.0
 NAME_WEIGHT: Final = 1.0
-"""How many jobs the coarser mean counts for beside those of a class, a user and a name."""
+"""Weight of the coarser mean, in jobs, against the jobs of a class, a user or a name."""
 NAMES_MAX: Final = 10_000
-"""Users and names of which jobs are remembered, the latest."""
+"""Maximum number of remembered users and names; the oldest are dropped."""
 GHOSTS_MAX: Final = 10_000
-"""Jobs that have ended here and not in a virtual system that are kept."""
+"""Maximum number of jobs that have finished in reality but not in a virtual system."""
 ENDLESS: Final = "SPARK"
-"""The type of applications whose containers are no tasks."""
+"""The application type whose containers are not tasks."""
 
 
 @inner
 def measure_progress(view: View, jobs: Records, app: int, totals: F64, elapsed_ms: float) -> None:
-    """Bring an application's numbers up to date; AMs are no tasks."""
+    """Update an application's progress; AMs are not tasks."""
     asked, running, rate = 0.0, 0.0, 0.0
     row = -1 if view.apps[app].awaiting_am else view.apps[app].first_row
     while row >= 0:
@@ -88,7 +88,7 @@ def measure_progress(view: View, jobs: Records, app: int, totals: F64, elapsed_m
 
 @kernel
 def measure_all_progress(view: View, jobs: Records, which: I32, totals: F64, elapsed_ms: float) -> None:
-    """Bring the numbers of all active applications up to date."""
+    """Update the progress of all active applications."""
     for app in which:
         if view.apps[app].state == ACTIVE:
             measure_progress(view, jobs, app, totals, elapsed_ms)
@@ -96,7 +96,7 @@ def measure_all_progress(view: View, jobs: Records, which: I32, totals: F64, ela
 
 @inner
 def size_class(tasks: float, classes: F64) -> int:
-    """Return the class of a job with so many tasks."""
+    """Return the size class of a job with ``tasks`` tasks."""
     class_found = 0
     while class_found < len(classes) and tasks > classes[class_found]:
         class_found += 1
@@ -105,14 +105,14 @@ def size_class(tasks: float, classes: F64) -> int:
 
 @inner
 def task_ms(jobs: Records, app: int, classes: F64, of_class: F64, weight: float) -> float:
-    """Return how long a task of an application takes: total time on test."""
+    """Return the task duration of an application by total time on test, in ms."""
     prior = jobs[app].prior + jobs[app].general * of_class[size_class(jobs[app].ended + jobs[app].open, classes)]
     return float((jobs[app].tested_ms + weight * exp(prior)) / (jobs[app].ended + weight))
 
 
 @kernel
 def durations_on_test(view: View, jobs: Records, classes: F64, of_class: F64, weight: float, found: Durations) -> None:
-    """Set how long tasks take of all that is asked for and runs; of applications not seen yet nothing."""
+    """Set the durations of requested and running tasks; skip applications that are not measured yet."""
     for row in range(found.rows):
         app = view.rows[row].application
         if 0 <= app < len(jobs) and jobs[app].general > 0.0:
@@ -125,7 +125,7 @@ def durations_on_test(view: View, jobs: Records, classes: F64, of_class: F64, we
 
 @inner
 def left_ms(view: View, app: int, durations: Durations, totals: F64) -> float:
-    """Return the service that an application has left; a task that runs is as far from its end as one that begins."""
+    """Return the remaining service of an application; a running task counts as much as one that starts."""
     left = 0.0
     row = -1 if view.apps[app].awaiting_am else view.apps[app].first_row
     while row >= 0:
@@ -143,7 +143,7 @@ def left_ms(view: View, app: int, durations: Durations, totals: F64) -> float:
 
 @inner
 def served(jobs: Records, apps: I32, ghosts: F64, budget: float) -> float:
-    """Return how much each of some virtual jobs gets at most when they share ``budget`` equally."""
+    """Return the maximum that each virtual job gets when all share ``budget`` equally."""
     level = 0.0
     while budget > 0.0:
         alive = 0
@@ -179,10 +179,10 @@ def advance(
     totals: F64,
     elapsed_ms: float,
 ) -> None:
-    """Let each leaf's virtual system go on: its jobs, and those that have ended here and not there, share the leaf.
+    """Advance the virtual system of each leaf: its jobs and the ghosts (finished in reality only) share the leaf.
 
-    A leaf has what it is guaranteed, or what it uses where that is more. ``ghosts`` are sorted by leaf, those of a leaf
-    begin at ``first_ghost``.
+    The capacity of a leaf is its guarantee, or its usage if larger. ``ghosts`` are sorted by leaf; those of a leaf
+    start at ``first_ghost``.
     """
     for leaf in range(len(leaf_first) - 1):
         apps = leaf_apps[leaf_first[leaf] : leaf_first[leaf + 1]]
@@ -208,7 +208,7 @@ def advance(
 
 @kernel
 def resize(view: View, jobs: Records, which: I32, durations: Durations, totals: F64, endless: int) -> None:
-    """Take the sizes that applications are thought to have now; by as much changes what the virtual system has left."""
+    """Apply new size estimates; the remaining virtual service changes by the difference."""
     for app in which:
         if view.apps[app].state != ACTIVE:
             continue
@@ -222,7 +222,7 @@ def resize(view: View, jobs: Records, which: I32, durations: Durations, totals: 
 
 @kernel
 def rank(view: View, jobs: Records, leaf_first: I32, leaf_apps: I32, memory: float, key: F64, fair_up_to: F64) -> None:
-    """Set the keys of jobs with sizes, and up to what memory others share fairly before these: late ones always."""
+    """Set the keys of jobs with sizes, and up to which memory (MB) the others precede them: late jobs always."""
     for leaf in range(len(leaf_first) - 1):
         apps = leaf_apps[leaf_first[leaf] : leaf_first[leaf + 1]]
         alive, used, guaranteed = 0, 0.0, 0.0
@@ -241,7 +241,7 @@ def rank(view: View, jobs: Records, leaf_first: I32, leaf_apps: I32, memory: flo
 
 
 class Progress(Keeper):
-    """How far each application's tasks are, and what jobs that have ended teach."""
+    """Progress of each application's tasks, and statistics of finished jobs."""
 
     observes = False
 
@@ -250,26 +250,26 @@ class Progress(Keeper):
         self.now_ms = -1
         self.elapsed_ms = 0.0
         self.logs: F64 = np.zeros(len(CLASSES) + 1)
-        """By class of sizes: logarithms of the mean task times of jobs that ended, added up."""
+        """Sum of the log mean task times of finished jobs, by size class."""
         self.counts: F64 = np.zeros(len(CLASSES) + 1)
         self.known: dict[str, tuple[float, float]] = {}
-        """By user (``user ...``), how far off their class jobs are, and by name (``name ...``): count and sum."""
+        """(count, sum) of log deviations: users (``user ...``) from their size class, and names (``name ...``)."""
         self.ghost_leaf: I32 = np.zeros(0, np.int32)
         self.ghost_ms: F64 = np.zeros(0)
-        """Jobs that have ended here and not in the virtual system."""
+        """Remaining virtual service of jobs that have finished in reality, in ms."""
 
     def begin(self, jobs: Jobs) -> None:
-        """Count tasks up to now."""
+        """Update the progress of tasks."""
         self.update(jobs.cluster, jobs.view, jobs.given_out(), jobs.now_ms)
 
     def update(self, cluster: Cluster, view: View, totals: F64, now_ms: int) -> None:
-        """Count tasks up to now; ``totals`` is what may be given out of each resource."""
+        """Update the progress of tasks; ``totals`` are the allocatable resources."""
         self.elapsed_ms = float(max(now_ms - self.now_ms, 0)) if self.now_ms >= 0 else 0.0
         self.now_ms = now_ms
         self.jobs.reserve(len(cluster.apps.at))
         which, jobs = cluster.apps.in_use(), self.jobs.at
         seen = jobs["general"][which] > 0.0
-        for name in WHICH:  # an index may be another application's now
+        for name in WHICH:  # an index may belong to a new application
             seen &= jobs[name][which] == cluster.apps.at[name][which]
         gone = cluster.apps.at["state"][which] == int(ApplicationState.GONE)
         self._learn(cluster, cluster.apps.at[which[seen & gone]], jobs[which[seen & gone]])
@@ -279,13 +279,13 @@ class Progress(Keeper):
         measure_all_progress(view, jobs, which, totals, self.elapsed_ms)
 
     def of_class(self, prior_ms: float) -> F64:
-        """Return the logarithm of a task's time for each class of sizes."""
+        """Return the log task time of each size class."""
         every = (self.logs.sum() + log(prior_ms)) / (self.counts.sum() + 1.0)
         means: F64 = (self.logs + CLASS_WEIGHT * every) / (self.counts + CLASS_WEIGHT)
         return means
 
     def _meet(self, cluster: Cluster, app: int) -> None:
-        """Look up what is known of an application's name and user."""
+        """Look up statistics of an application's name and user."""
         record = cluster.apps.at[app]
         self.jobs.at[app] = np.zeros((), JOB)
         for column in WHICH:
@@ -298,7 +298,7 @@ class Progress(Keeper):
         self.jobs.at["general"][app] = NAME_WEIGHT / (many + NAME_WEIGHT)
 
     def _learn(self, cluster: Cluster, apps: Records, jobs: Records) -> None:
-        """Learn from jobs that have ended; what they had open has ended since they were looked at last."""
+        """Learn from finished jobs; tasks open at the last update have ended since."""
         for app, job in zip(apps, jobs, strict=True):
             if 0.0 < job["virtual_ms"] < inf:
                 self.ghost_leaf = np.append(self.ghost_leaf, app["queue"])
@@ -320,7 +320,7 @@ class Progress(Keeper):
             self.counts[at] += 1.0
 
     def advance(self, cluster: Cluster, view: View, durations: Durations, totals: F64) -> None:
-        """Let the virtual systems go on up to now, by sizes as they are thought to be."""
+        """Advance the virtual systems to now, with current size estimates."""
         apps, jobs = cluster.apps, self.jobs.at
         order = np.argsort(self.ghost_leaf, kind="stable")
         self.ghost_leaf, self.ghost_ms = self.ghost_leaf[order], self.ghost_ms[order]
@@ -330,13 +330,13 @@ class Progress(Keeper):
         self.elapsed_ms = 0.0
         known = (self.ghost_leaf >= 0) & (self.ghost_leaf < len(apps.leaf_first) - 1)
         left = np.flatnonzero(known & (self.ghost_ms > 0.0))
-        # of a leaf that is given nothing they would never end; those with the least left go first
+        # They would never finish in a leaf without capacity: keep those with the least remaining service.
         left = np.sort(left[np.argsort(self.ghost_ms[left], kind="stable")[-GHOSTS_MAX:]])
         self.ghost_leaf, self.ghost_ms = self.ghost_leaf[left], self.ghost_ms[left]
         resize(view, jobs, apps.in_use(), durations, totals, cluster.names.index_of(ENDLESS))
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
-        """Go on after a snapshot."""
+        """Continue after a snapshot."""
         before = self.jobs.at
         self._learn(old, old.apps.at[carried.ended], before[carried.ended])
         live = np.flatnonzero(carried.apps[: len(before)] >= 0)
@@ -350,7 +350,7 @@ class Progress(Keeper):
 
 
 def _names(cluster: Cluster, app: np.void) -> tuple[str, str]:
-    """Return the keys of what is known of a user and a name."""
+    """Return the statistics keys of an application's user and name."""
     texts = cluster.names.texts
     return f"user {texts[app['user']]}", f"name {texts[app['user']]} {texts[app['name']]}"
 
@@ -374,11 +374,11 @@ class TimeOnTestEstimate(Estimate):
         self._weight = parameters.weight
 
     def use(self, keepers: Keepers) -> None:
-        """Go by how far tasks are."""
+        """Use the measured progress."""
         self._progress = cast(Progress, keepers[Progress])
 
     def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
-        """Set the estimates; hints go before them."""
+        """Set the estimates; hints take precedence."""
         of_class = self._progress.of_class(self.default_ms)
         durations_on_test(view, self._progress.jobs.at, CLASSES, of_class, self._weight, found)
         hinted_durations(view, found)
@@ -391,11 +391,11 @@ class FairFinishOrder(Order):
     keeper: type[Keeper] | None = Progress
 
     def use(self, keepers: Keepers) -> None:
-        """Go by how far tasks are."""
+        """Use the measured progress."""
         self._progress = cast(Progress, keepers[Progress])
 
     def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set what is left of each job in its leaf's virtual system."""
+        """Set the remaining service of each job in its leaf's virtual system."""
         apps, totals = jobs.cluster.apps, jobs.given_out()
         self._progress.advance(jobs.cluster, jobs.view, jobs.durations(), totals)
         lists = apps.leaf_first, apps.leaf_applications

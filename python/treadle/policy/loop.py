@@ -1,15 +1,15 @@
-"""The inner loop: leaf, application, ask, node, proposal.
+"""The inner loop: leaf, application, request, node, proposal.
 
-The share picks a leaf, the order an application of it; that application and those after it bring forward rows, the
-candidates. As long as one of them fits on the node that was chosen last, the best of those goes there: that with the
-best perfScore (Tetris; Graphene, section 5). Then a node is chosen for the first candidate, as without competition.
+The share selects a leaf, the order an application in it; that application and the following ones contribute candidate
+rows. While one of them fits on the node chosen last, the best of those is placed there, by perfScore (Tetris; Graphene,
+section 5). Then a node is chosen for the first candidate, as without competition.
 
-The loop follows the share of a policy in steps: begin, pick the next leaf, note a proposal, update, end. What a share
-does in each of them is in its file; `treadle.policy.shares.rules` finds the one that was chosen.
+The loop calls the share of a policy in steps: begin, pick the next leaf, note a proposal, update, end. Each share
+defines them in its file; `treadle.policy.shares.rules` dispatches to the selected one.
 
-A reserved node idles, so only applications that would have been served get one. In a tree that shares are compared in,
-such an application has, at some level, a lower weighted share than the sibling that was served. Where order alone or
-queues' guarantees decide, any later placement overtakes.
+A reserved node idles, so only an overtaken application gets one. In a tree whose shares are compared, an application is
+overtaken if at some level it has a lower weighted share than the sibling that was served. Where order alone or
+guarantees decide, any later placement overtakes it.
 """
 
 from __future__ import annotations
@@ -72,24 +72,24 @@ from treadle.policy.state import (
 )
 
 SCAN_LIMIT: Final = 4_000_000
-"""Nodes, applications and rows that a decide scans before only `MAX_CANDIDATES_DEGRADED` rows compete: some 0.3 s."""
+"""Nodes, applications and rows scanned in a cycle before only `MAX_CANDIDATES_DEGRADED` rows compete: about 0.3 s."""
 MAX_CANDIDATES_DEGRADED: Final = 16
-"""As many compete then: the default."""
+"""Number of competing rows then; this is the default setting."""
 
 MEMORY: Final = 1000
-"""The averages are over about this many of the latest proposals."""
+"""Number of recent proposals that the averages cover, approximately."""
 
 
 @inner
 def plan_score(view: View, row: int) -> float:
-    """Return how early the plan wants a row: 1 first, 0 last; 1 without a plan."""
+    """Return the plan's rank of a row: 1 first, 0 last; 1 without a plan."""
     hint = view.rows[row].hint
     return view.hints[hint].score if hint >= 0 else 1.0
 
 
 @inner
 def is_ranked(view: View, parameters: DecideParameters, row: int) -> bool:
-    """Has a plan said when the row's tasks are wanted, or does any row compete?"""
+    """Return whether a plan ranks the row's tasks, or rows of all priorities compete."""
     hint = view.rows[row].hint
     return parameters.all_priorities or (hint >= 0 and view.hints[hint].ranked == 1)
 
@@ -106,9 +106,9 @@ def add_candidates(
     candidates: int,
     most: int,
 ) -> int:
-    """Add an application's rows that may compete to the candidates, up to ``most``; return how many there are.
+    """Add an application's competing rows to the candidates, up to ``most``; return the number of candidates.
 
-    Those of its first request priority that has any; rows that a plan ranked compete whatever their priority.
+    These are the rows of its first request priority that has any, and rows that a plan ranks, whatever their priority.
     """
     first = -1
     row = view.apps[app].first_row
@@ -131,10 +131,10 @@ def add_candidates(
 def gather_leaf(
     view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int, candidates: int, count: int
 ) -> int:
-    """Add up to ``count`` rows of a leaf that compete, the next application's first; return how many candidates are.
+    """Add up to ``count`` competing rows of a leaf, the next application's first; return the number of candidates.
 
-    Only applications of the band of the next one compete. Applications without any that may be served are done. At most
-    four times as many applications are looked at as rows may compete.
+    Only applications in the band of the next one compete. Applications without servable rows are done. At most four
+    times as many applications as competing rows are checked.
     """
     at, most = 0, candidates + count
     first = application_after(scratch, leaf, 0)
@@ -162,10 +162,10 @@ def gather_leaf(
 def gather_others(
     view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int, candidates: int
 ) -> int:
-    """Add the rows that compete of all leaves but one, as many of each; return how many candidates there are.
+    """Add the competing rows of all other leaves, equally many of each; return the number of candidates.
 
-    A leaf whose next application is of a later band is left out, and one whose next application awaits its master:
-    the master comes first, when it is the leaf's turn.
+    Leaves are skipped if their next application is in a later band or awaits its AM, which goes first once its leaf is
+    picked.
     """
     band = scratch.apps[view.rows[scratch.candidates[0]].application].band
     scratch.counters[SCANNED] += len(view.queues)
@@ -186,10 +186,10 @@ def gather_others(
 
 @inner
 def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
-    """List the rows that compete, those of the leaf first; return how many.
+    """List the competing rows, those of the leaf first; return their number.
 
-    A decide that has looked at `SCAN_LIMIT` nodes, applications and rows goes on with the first
-    `MAX_CANDIDATES_DEGRADED` rows of the leaf that is served: else it would last as long as rows times containers take.
+    After `SCAN_LIMIT` scanned nodes, applications and rows a cycle continues with the first `MAX_CANDIDATES_DEGRADED`
+    rows of the served leaf; otherwise its duration would grow with rows times containers.
     """
     scarce = scratch.counters[SCANNED] >= SCAN_LIMIT
     count = min(parameters.candidates, MAX_CANDIDATES_DEGRADED) if scarce else parameters.candidates
@@ -205,8 +205,8 @@ def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int
 def best_candidate(view: View, scratch: Scratch, parameters: DecideParameters, candidates: int, node: int) -> int:
     """Return the candidate with the highest perfScore on a node, or -1 if none fits there.
 
-    perfScore is packing score x plan score - eta x work left; eta makes the averages of both terms equal, times the
-    weight that is set.
+    perfScore is packing score x plan score - eta x remaining work; eta equalises the averages of both terms, times the
+    configured weight.
     """
     eta = 0.0
     if scratch.averages[WORK] > 0.0:
@@ -228,7 +228,7 @@ def best_candidate(view: View, scratch: Scratch, parameters: DecideParameters, c
 
 @inner
 def learn(view: View, scratch: Scratch, row: int, node: int) -> None:
-    """Take a proposal into the averages."""
+    """Update the averages with a proposal."""
     scratch.counters[SCORED] += 1
     share = 1.0 / min(scratch.counters[SCORED], MEMORY)
     packed = dot_product(view, scratch, row, node) * plan_score(view, row)
@@ -238,18 +238,18 @@ def learn(view: View, scratch: Scratch, row: int, node: int) -> None:
 
 
 NO_CHILD = -1.0
-"""As `served_rank`: no child was served."""
+"""`served_rank` of a group without a served child."""
 
 FIRST = 2.0 * STEPS
-"""What a leaf that has nothing waits for, if a container takes it beyond its aim."""
+"""The wait of a leaf without containers if one container takes it beyond its aim."""
 
 BEYOND = 1e299
-"""A leaf was served that is not below its aim."""
+"""Rank of a served leaf that is not below its aim."""
 
 
 @inner
 def forget_served(shares: Shares) -> None:
-    """Begin anew: nobody was served."""
+    """Reset the ranks of served leaves and groups."""
     for at in range(len(shares.nodes)):
         shares.nodes[at].served_rank = NO_CHILD
     shares.clock[SERVED] = NO_CHILD
@@ -257,7 +257,7 @@ def forget_served(shares: Shares) -> None:
 
 @inner
 def note_served(scratch: Scratch, leaf: int) -> None:
-    """Remember with what ranks a leaf of the tree and the groups above it were served."""
+    """Record the ranks with which a leaf of the tree and its parents were served."""
     if scratch.counters[BIG_COUNT] == 0:
         return
     shares, nodes, at = scratch.shares, scratch.shares.nodes, leaf
@@ -270,9 +270,9 @@ def note_served(scratch: Scratch, leaf: int) -> None:
 
 @inner
 def comes_before_served(shares: Shares, leaf: int) -> bool:
-    """Has the leaf, or a group above it, a lower share than a sibling that was served?
+    """Return whether the leaf, or a parent, has a lower share than a served sibling.
 
-    Where leaves have aims: has it a lower part of its aim, of which the next container is a part or the first?
+    Where leaves have aims: whether its fraction of the aim is lower, if the next container is within it or the first.
     """
     if len(shares.aims) > 0:
         return bool(shares.nodes[leaf].wait <= FIRST and shares.nodes[leaf].wait < shares.clock[SERVED])
@@ -287,7 +287,7 @@ def comes_before_served(shares: Shares, leaf: int) -> bool:
 
 @inner
 def mark_overtaken(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Mark the rows that fit no node of the partition and were overtaken, by the shares as they are now."""
+    """Mark the rows that fit no node of the partition and were overtaken, by the current shares."""
     for at in range(scratch.counters[BIG_COUNT]):
         row = scratch.big[at].row
         if view.rows[row].partition != partition or scratch.counters[PLACED] <= scratch.big[at].placed:
@@ -303,7 +303,7 @@ def mark_overtaken(view: View, scratch: Scratch, parameters: DecideParameters, p
 
 @inner
 def begin_shares(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Work out what every queue is owed in the partition."""
+    """Compute the entitlement of each queue in the partition."""
     if not parameters.walks_queues:
         forget_served(scratch.shares)
         begin_resources(view, scratch, parameters, partition)
@@ -315,14 +315,14 @@ def begin_shares(view: View, scratch: Scratch, parameters: DecideParameters, par
 
 @inner
 def end_shares(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Keep what goes on when all is computed anew, in this decide or the next."""
+    """Save the state that the next computation continues from, in this cycle or the next."""
     mark_overtaken(view, scratch, parameters, partition)
     rules.end(view, scratch, parameters, partition)
 
 
 @inner
 def pick_leaf(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
-    """Return the leaf that is owed most of those that may still get something, or -1 if there is none."""
+    """Return the most entitled leaf that may still get containers, or -1 if there is none."""
     if not parameters.walks_queues and scratch.shares.counters[SATURATED]:
         drop_saturated(view, scratch, parameters, partition)
         end_shares(view, scratch, parameters, partition)
@@ -333,7 +333,7 @@ def pick_leaf(view: View, scratch: Scratch, parameters: DecideParameters, partit
 
 @inner
 def take_resources(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
-    """Follow a container on a node; say whether that has saturated a resource."""
+    """Take a container's resources from a node; return whether a resource became saturated."""
     resources, found = scratch.shares.resources, False
     for r in range(len(resources)):
         left, least = scratch.available[node, r], headroom_needed(scratch, node, r, resources[r].least)
@@ -348,7 +348,7 @@ def take_resources(view: View, scratch: Scratch, parameters: DecideParameters, r
 
 @inner
 def note_placed(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, node: int) -> None:
-    """Follow a container that was just proposed for a leaf."""
+    """Update the state after a proposal for a leaf."""
     partition = view.nodes[node].partition
     if parameters.walks_queues:
         rules.note(view, scratch, parameters, leaf, row, partition)
@@ -361,14 +361,14 @@ def note_placed(view: View, scratch: Scratch, parameters: DecideParameters, leaf
     if parameters.compares_shares:
         note_served(scratch, at)
     if take_resources(view, scratch, parameters, row, node):
-        scratch.shares.counters[SATURATED] = 1  # all must be computed anew before the next leaf is picked
+        scratch.shares.counters[SATURATED] = 1  # compute the shares again before the next pick
     else:
         rules.update(view, scratch, parameters, at, partition)
 
 
 @inner
 def skip_queue(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
-    """Leave a leaf alone for the rest of the decide: nothing of it can be placed."""
+    """Exclude a leaf for the rest of the cycle: none of its requests can be placed."""
     if parameters.walks_queues:
         capacity.skip_queue(view, scratch, parameters, leaf)
         return
@@ -381,7 +381,7 @@ def skip_queue(view: View, scratch: Scratch, parameters: DecideParameters, leaf:
 def propose(
     view: View, scratch: Scratch, parameters: DecideParameters, app: int, row: int, node: int, user: int
 ) -> None:
-    """Write a proposal and assume it."""
+    """Append a proposal and count it as in flight."""
     i, out, asked = scratch.counters[PLACED], scratch.out, scratch.asked
     scratch.counters[PLACED] += 1
     scratch.counters[OFFERS] += 1
@@ -447,7 +447,7 @@ def choose_candidate(
 
 @inner
 def propose_best(view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int) -> bool:
-    """Propose one container for the best of the leaf's candidates; False if a row or application has had its turn."""
+    """Propose one container for the best of the leaf's candidates; False if a row or application is done."""
     leaf = view.apps[app].queue
     candidates = gather(view, scratch, parameters, leaf, partition)
     if candidates == 0:
@@ -467,7 +467,7 @@ def propose_best(view: View, scratch: Scratch, parameters: DecideParameters, app
 
 @inner
 def serve_row(view: View, scratch: Scratch, parameters: DecideParameters, row: int, leaf: int, user: int) -> int:
-    """Propose one container for an ask and return its node; `WAIT` if it waits, `NO_NODE` if it is given up."""
+    """Propose one container for a row and return its node; `WAIT` if it waits, `NO_NODE` if it is dropped."""
     app = view.rows[row].application
     why = barred(view, scratch, app, row, user)
     if not why:
@@ -489,7 +489,7 @@ def serve_row(view: View, scratch: Scratch, parameters: DecideParameters, row: i
 def serve_application(view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int) -> bool:
     """Propose one container for the application's first row that fits somewhere; False if there is none.
 
-    A row that waits for a nearer node ends the application's turn, as in YARN; one that fits nowhere does not.
+    A row that waits for a nearer node ends the application's turn, as in YARN; one that fits on no node does not.
     """
     leaf = view.apps[app].queue
     user = user_of(view, parameters, app, leaf, partition)
@@ -511,7 +511,7 @@ def serve_application(view: View, scratch: Scratch, parameters: DecideParameters
 
 @inner
 def serve_leaf(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> bool:
-    """Propose one container for the leaf's next application that can be served; False if there is none."""
+    """Propose one container for the leaf's next servable application; False if there is none."""
     find_headroom(view, scratch, parameters, leaf, partition)
     while True:
         app = next_application(view, scratch, parameters, leaf)
@@ -529,10 +529,10 @@ def serve_leaf(view: View, scratch: Scratch, parameters: DecideParameters, leaf:
 
 @kernel
 def place(view: View, scratch: Scratch, parameters: DecideParameters, partition: int, limit: int) -> int:
-    """Propose containers in a partition until there are ``limit`` or nothing more fits; return how many there are.
+    """Propose containers in a partition until there are ``limit`` or nothing more fits; return their number.
 
-    What cannot be placed once cannot be placed later in the same decide, since room only shrinks: each leaf,
-    application and row is given up at most once, which bounds the loop.
+    Free resources only shrink in a cycle, so an unplaceable request stays unplaceable: each leaf, application and row
+    is dropped at most once, which bounds the loop.
     """
     if not survey_asks(view, scratch, parameters, partition):
         return scratch.counters[PLACED]

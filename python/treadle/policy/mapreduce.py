@@ -1,9 +1,9 @@
-"""The gate of an engine that serves MapReduce: how many containers of a job run at a time (Omega, section 6).
+"""The gate of a MapReduce engine: limits the parallelism of jobs (Omega, section 6).
 
-A worker is a container that runs maps or reduces. Unmodified MapReduce asks for all its maps at once: how many of them
-run at a time is for the scheduler to say. Users ask for a number of workers; there are usually more activities than
-workers. Where resources are idle, a job can have more workers than were asked for and end sooner. The functions that
-say how many are pure, and kernels can call them.
+A worker is a container that runs maps or reduces. Unmodified MapReduce requests all its maps at once, so the scheduler
+has to limit how many run at a time. Users request a number of workers; there are usually more activities than workers.
+With idle resources a job can have more workers than requested and finish sooner. The functions that compute the number
+are pure, and kernels can call them.
 """
 
 from __future__ import annotations
@@ -33,56 +33,56 @@ F = TypeVar("F", bound=Callable[..., Any])
 _jitable = cast(Callable[[F], F], register_jitable)
 
 RELATIVE_SIZE_MAX: Final = 4
-"""Times the requested workers, the most with `WorkerPolicy.RELATIVE_JOB_SIZE`."""
+"""Maximum workers with `WorkerPolicy.RELATIVE_JOB_SIZE`, as a multiple of the requested ones."""
 GLOBAL_CAP_PERCENT: Final = 60
-"""Of the cell's CPU; beyond it `WorkerPolicy.GLOBAL_CAP` gives no more workers than were asked for."""
+"""Percent of the cell's CPU above which `WorkerPolicy.GLOBAL_CAP` grants no additional workers."""
 
 
 class WorkerPolicy(IntEnum):
-    """Who gets idle resources, and how much of them (section 6.1)."""
+    """Which jobs may use idle resources, and how much of them (section 6.1)."""
 
     AS_REQUESTED = 0
-    """Nobody."""
+    """No job."""
     MAX_PARALLELISM = 1
-    """A job, as long as it gains."""
+    """Any job that would finish sooner."""
     RELATIVE_JOB_SIZE = 2
-    """A job, as long as it gains, up to four times the workers that were asked for."""
+    """Any job that would finish sooner, up to four times its requested workers."""
     GLOBAL_CAP = 3
-    """A job, as long as it gains and less than 60 % of the cell is used."""
+    """Any job that would finish sooner, while less than 60 % of the cell is used."""
 
 
 @_jitable
 def finish_s(workers: int, maps: int, map_s: float, reduces: int, reduce_s: float) -> float:
-    """Predict how long a job lasts: all maps, then all reduces, each faster by each worker while there are as many.
+    """Return the predicted duration of a job in seconds: all maps, then all reduces, with linear speed-up by workers.
 
     Args:
         workers: at least 1
-        maps: map activities, at least 1
-        map_s: mean duration of one
-        reduces: reduce activities, or 0
-        reduce_s: mean duration of one
+        maps: number of maps, at least 1
+        map_s: mean duration of a map, in seconds
+        reduces: number of reduces, or 0
+        reduce_s: mean duration of a reduce, in seconds
     """
     return map_s * max(1.0, maps / workers) + (reduce_s * max(1.0, reduces / workers) if reduces > 0 else 0.0)
 
 
 @_jitable
 def useful_workers(maps: int, reduces: int) -> int:
-    """Return the fewest workers with which a job ends soonest: no wave of it has more activities."""
+    """Return the smallest number of workers with the minimum duration: the size of the larger wave."""
     return max(maps, reduces)
 
 
 @_jitable
 def workers_for(policy: int, requested: int, useful: int, idle: int, below_cap: int) -> int:
-    """Return how many workers a job should have: the fewest that end it soonest of all numbers that the policy allows.
+    """Return the number of workers of a job: the smallest one with the shortest duration that the policy allows.
 
-    More workers than `useful_workers` gain nothing, and up to there each one does, so that no number has to be tried.
+    Each worker up to `useful_workers` shortens the job, more do not, so no search is necessary.
 
     Args:
-        policy: of `WorkerPolicy`
-        requested: by the user; the job gets no fewer, even if it has to wait for them
-        useful: of `useful_workers`
-        idle: workers for which there is room now, those that were asked for among them
-        below_cap: the same up to the cap of the cell's use; only `GLOBAL_CAP` looks at it
+        policy: a `WorkerPolicy`
+        requested: requested workers, which the job gets even if it has to wait for them
+        useful: result of `useful_workers`
+        idle: workers that fit now, the requested ones included
+        below_cap: the same up to the cap of the cell's usage; only for `GLOBAL_CAP`
     """
     if policy == WorkerPolicy.AS_REQUESTED:
         return requested
@@ -96,51 +96,51 @@ def workers_for(policy: int, requested: int, useful: int, idle: int, below_cap: 
 
 WORKERS_MAX: Final = 1_000_000
 NOT_ASKED: Final = -1
-"""The priority of a hint for a stage that was not asked for yet."""
+"""Priority of a hint for a stage without requests so far."""
 STEPS_MAX: Final = 1024
-"""Maximum number of steps in which spare room is given away."""
+"""Maximum number of steps that distribute spare resources."""
 
 
 def workers_of(tags: Collection[str]) -> int:
-    """Return how many workers a tag asks for, the most of several; 0 without one, and for what is no number."""
+    """Return the number of workers that tags request, the largest of several; 0 without a valid one."""
     counts = [tag.removeprefix(WORKERS) for tag in tags if tag.startswith(WORKERS)]
     return max((min(int(each), WORKERS_MAX) for each in counts if each.isascii() and each.isdigit()), default=0)
 
 
 @dataclass(slots=True)
 class MapReduceJob:
-    """A job whose master runs."""
+    """A job whose AM is running."""
 
     application: int
     base: int
-    """The workers that it has whatever the policy says."""
+    """Workers that the job has under any policy."""
     maps: int = 0
-    """Left: those that are asked for and those that run."""
+    """Remaining maps: requested and running ones."""
     reduces: int = 0
     map_s: float = 0.0
     reduce_s: float = 0.0
     running: int = 0
-    """Workers that it has, proposed ones among them."""
+    """Workers in use, proposed ones included."""
     open: int = 0
-    """Containers that it asks for and that are not proposed."""
+    """Requested containers that are not proposed yet."""
     row: int = -1
-    """The first of its asks."""
+    """Its first request row."""
     workers: int = 0
-    """How many it may have."""
+    """The worker limit."""
 
     def left_s(self, workers: int) -> float:
-        """Predict how long the job lasts from now on; nothing that is known of it counts as one map."""
+        """Return the predicted remaining duration in seconds; a job without known tasks counts as one map."""
         if self.maps == 0 and self.reduces > 0:
             return float(finish_s(max(workers, 1), self.reduces, self.reduce_s, 0, 0.0))
         return float(finish_s(max(workers, 1), max(self.maps, 1), self.map_s, self.reduces, self.reduce_s))
 
     def gain_s(self) -> float:
-        """Return how much sooner it ends with one worker more."""
+        """Return by how many seconds one more worker would shorten the job."""
         return self.left_s(self.workers) - self.left_s(self.workers + 1)
 
 
 def jobs_of(cluster: Cluster, view: View, default_workers: int, default_s: float) -> list[MapReduceJob]:
-    """Return the MapReduce jobs that run, in the order of their ids; one whose master waits is none yet."""
+    """Return the running MapReduce jobs, sorted by ID; a job whose AM waits is not included."""
     mapreduce = cluster.names.index_of("MAPREDUCE")
     apps = view.apps[: cluster.apps.size]
     runs = (apps["type"] == mapreduce) & (apps["state"] == int(ApplicationState.ACTIVE)) & (apps["awaiting_am"] == 0)
@@ -156,7 +156,7 @@ def jobs_of(cluster: Cluster, view: View, default_workers: int, default_s: float
     _add_asks(cluster, view, jobs)
     _add_hints(cluster, view, jobs, seen)
     for job in jobs.values():
-        # what the RM counts, its master among them, if that is more
+        # The RM's count, AM included, if larger.
         job.running = max(job.running, int(apps[job.application]["containers"]) - 1)
         job.running += int(apps[job.application]["assumed_count"])
     return list(jobs.values())
@@ -165,7 +165,7 @@ def jobs_of(cluster: Cluster, view: View, default_workers: int, default_s: float
 def _add_tasks(
     cluster: Cluster, view: View, jobs: dict[int, MapReduceJob], default_s: float
 ) -> Collection[tuple[int, bool]]:
-    """Add what runs, and the means of what has ended; return of which jobs any map (False) or reduce (True) has."""
+    """Add running tasks, and mean durations of ended ones; return the (job, is_reduce) pairs with ended tasks."""
     groups = view.groups[: cluster.tasks.size]
     ended: dict[tuple[int, bool], tuple[int, int]] = {}
     for group in groups[_of_jobs(groups, jobs) & (groups["priority"] > 0)]:
@@ -202,10 +202,10 @@ def _add_asks(cluster: Cluster, view: View, jobs: dict[int, MapReduceJob]) -> No
 
 
 def _add_hints(cluster: Cluster, view: View, jobs: dict[int, MapReduceJob], seen: Collection[tuple[int, bool]]) -> None:
-    """Take what a profile knows of tasks: of how many are left, and how long one takes where none has ended yet.
+    """Apply hints: numbers of remaining tasks, and durations where no task has ended yet.
 
-    A task's own time, which a profile knows, leaves out how long its container waits for the master and starts. What
-    was not asked for yet, and has no priority for that reason, are reduces: maps come first.
+    A hinted duration excludes the container's wait for the AM and its start. Hints without a priority belong to stages
+    without requests so far, which are reduces: maps come first.
     """
     hints = view.hints[: cluster.hints.size]
     for hint in hints[_of_jobs(hints, jobs)]:
@@ -222,12 +222,12 @@ def _add_hints(cluster: Cluster, view: View, jobs: dict[int, MapReduceJob], seen
 
 
 def _of_jobs(records: Records, jobs: Collection[int]) -> NDArray[np.bool_]:
-    """Say which records are of these applications; -1 is none."""
+    """Return which records belong to these applications; -1 is none."""
     return np.isin(records["application"], np.fromiter(jobs, np.int32, len(jobs)))
 
 
 class Room:
-    """What is free of the default partition, and what is wanted of it."""
+    """Free resources of the default partition, and the demand for them."""
 
     def __init__(self, cluster: Cluster, view: View) -> None:
         nodes = view.nodes[: cluster.nodes.size]
@@ -238,21 +238,21 @@ class Room:
         self.free: I64 = (amounts[:, FREE] - amounts[:, ASSUMED]).sum(axis=0)
 
     def take(self, capability: I64, count: int) -> None:
-        """Take room off; what is not there is not taken."""
+        """Subtract the resources of ``count`` containers, down to 0."""
         self.free = np.maximum(self.free - capability * count, 0)
 
     def fits(self, capability: I64, count: int, percent: int = 100) -> bool:
-        """Say whether there is room for this many, and no more than a part of the partition is used then."""
+        """Return whether this many fit, with at most ``percent`` of the partition in use afterwards."""
         left = self.free - capability * count
         least = self.total * (100 - percent) // 100
         return bool((left >= least)[self.counted].all())
 
 
 def give_workers(cluster: Cluster, view: View, jobs: Sequence[MapReduceJob], policy: WorkerPolicy) -> None:
-    """Say how many workers each job may have.
+    """Set the worker limit of each job.
 
-    Each has its base width. What is free beyond that, and beyond what all others ask for, goes a worker after the other
-    to the job that it lets end soonest, as far as the policy allows; workers that a job has stay until they end.
+    Each has its base width. Resources beyond that and beyond all other requests go, one worker at a time, to the job
+    that finishes soonest with it, as far as the policy allows; a job keeps its workers until they end.
     """
     room = Room(cluster, view)
     capability = view.capability
@@ -269,7 +269,7 @@ def give_workers(cluster: Cluster, view: View, jobs: Sequence[MapReduceJob], pol
 
 
 def _take_others(cluster: Cluster, view: View, jobs: Sequence[MapReduceJob], room: Room) -> None:
-    """Leave what others ask for: what is pending in the queues besides these jobs' asks, or what this engine sees."""
+    """Subtract other requests: the queues' pending resources without these jobs, or what this engine sees."""
     rows = view.rows[: cluster.requests.size]
     count = np.maximum(rows["count"].astype(np.int64) - rows["assumed"], 0)
     count[rows["application"] < 0] = 0
@@ -300,7 +300,7 @@ def _give_spare(room: Room, capability: I64, jobs: Sequence[MapReduceJob], polic
         _, at = heapq.heappop(heap)
         job = jobs[at]
         count = min(step, bounds[job.application] - job.workers)
-        # a step that does not fit whole may fit in part
+        # A step that does not fit as a whole may fit in part.
         while count > 0 and not room.fits(capability[job.row], count, percent):
             count //= 2
         if count == 0:
@@ -341,10 +341,10 @@ class WorkersGate(Gate):
     def __init__(self, parameters: WorkersParameters) -> None:
         self._parameters = parameters
         self.jobs: list[MapReduceJob] = []
-        """What was said of each job when the gate was asked last."""
+        """The jobs and their limits from the latest call of the gate."""
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
-        """Hold back what is beyond the workers that each job may have."""
+        """Hold back requests beyond each job's worker limit."""
         chosen = self._parameters
         rows["may"] = 1
         self.jobs = jobs_of(cluster, view, chosen.workers, chosen.default_ms / 1000)
@@ -363,7 +363,7 @@ class WorkersGate(Gate):
 
 
 def _asks_of(view: View, jobs: dict[int, int]) -> list[int]:
-    """Return the asks of jobs, each job's in the order in which they are served."""
+    """Return the request rows of jobs, each job's in the order of service."""
     counts = []
     for app in jobs:
         at = int(view.apps[app]["first_row"])

@@ -1,4 +1,4 @@
-"""Which node for an ask: those it prefers first, then a window of the others; the best by the fit's score."""
+"""The node for a request: nodes that it names first, then a window of the others; the best by the fit's score."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ class FirstFitParameters(Parameters):
 
 
 class _Sparing(Fit):
-    """Spares nodes that contended classes need, if it is set so."""
+    """Base of fits that can spare nodes needed by contended classes."""
 
     _contention: Contention | None = None
 
     def use(self, keepers: Keepers) -> None:
-        """Go by how contended classes are."""
+        """Use the measured contention."""
         self._contention = cast(Contention, keepers[self.keeper]) if self.keeper else None
 
     def needs(self, cluster: Cluster) -> F64:
-        """Return how contended the classes that need each node are."""
+        """Return for each node the contention of the classes that need it."""
         return np.zeros(0) if self._contention is None else self._contention.needs(cluster)
 
 
@@ -77,17 +77,17 @@ class RandomFit(Fit):
 
 @inner
 def keyed_score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
-    """Return the score of a node, by itself or for the ask."""
+    """Return the score of a node, by itself or for the request."""
     return scratch.scores[row if len(scratch.scores) > 1 else 0, node]
 
 
 ALL: Final = 1 << 30
-"""As many rows as there may be."""
+"""More rows than there can be."""
 
 
 @inner
 def dot_product(view: View, scratch: Scratch, row: int, node: int) -> float:
-    """Return the dot product of ask and free space, each as a share of the largest node (Tetris; Graphene's pScore)."""
+    """Return the dot product of request and free resources, in shares of the largest node (Graphene's pScore)."""
     value = 0.0
     for r in range(len(view.counted)):
         scale = scratch.rates[LARGEST, r]
@@ -97,7 +97,7 @@ def dot_product(view: View, scratch: Scratch, row: int, node: int) -> float:
 
 @inner
 def locality_factor(view: View, parameters: DecideParameters, row: int, level: int) -> float:
-    """Return what is left of a score on a node this near: all of it on a node that is asked for."""
+    """Return the factor of a score at a locality level: 1 for a requested node."""
     if parameters.remote_penalty < 0.0 or view.rows[row].localities == 0 or level == NODE_LOCAL:
         return 1.0
     return 1.0 - parameters.remote_penalty
@@ -105,7 +105,7 @@ def locality_factor(view: View, parameters: DecideParameters, row: int, level: i
 
 @inner
 def packing_score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
-    """Return the packing score of an ask on a node on which there is room, less the penalty on a remote one."""
+    """Return the packing score of a request on a node with room, less the penalty for a remote one."""
     return dot_product(view, scratch, row, node) * locality_factor(view, parameters, row, level)
 
 
@@ -212,7 +212,7 @@ RULES: Final = {"keyed": 0, "packing": 1}
 
 @inner
 def score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
-    """Return how well an ask fits on a node with room."""
+    """Return the score of a request on a node with room."""
     if parameters.fit == 0:
         return keyed_score(view, scratch, parameters, row, node, level)
     if parameters.fit == 1:
@@ -221,16 +221,16 @@ def score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, 
 
 
 DRAWS = 16
-"""Random nodes that are tried before all nodes from a random one on are looked through."""
+"""Random nodes that are tried before a scan of all nodes from a random start."""
 
 NO_NODE = -1
 WAIT = -2
 
 SPARED_MAX = 4
-"""Windows of nodes that are passed for one that no contended class needs."""
+"""Maximum number of windows that are scanned for a node that no contended class needs."""
 
 SCARCE = 1e9
-"""What it weighs that contended classes need a node, beside the score of a fit."""
+"""Weight of contended classes' need for a node, relative to the score of a fit."""
 
 NO_WAIT = 1 << 40
 """More missed opportunities than any delay."""
@@ -238,7 +238,7 @@ NO_WAIT = 1 << 40
 
 @inner
 def fits(view: View, scratch: Scratch, row: int, node: int) -> bool:
-    """Is there room on the node, in every resource that nodes bound, and for the headroom in those that it needs?"""
+    """Return whether the node has room in each bounded resource, headroom included for those that the row needs."""
     for r in range(len(view.counted)):
         if scratch.bound[r] and scratch.available[node, r] < view.capability[row, r]:
             return False
@@ -247,7 +247,7 @@ def fits(view: View, scratch: Scratch, row: int, node: int) -> bool:
 
 @inner
 def keeps_headroom(view: View, scratch: Scratch, row: int, node: int) -> bool:
-    """Is there room on the node for the largest ask, in every resource that this one needs (H-DRF, section 5)?"""
+    """Return whether the node also has room for the largest request, by this one's resources (H-DRF, section 5)."""
     for r in range(len(view.counted)):
         if scratch.bound[r] and view.capability[row, r] > 0 and scratch.available[node, r] < scratch.headroom[node, r]:
             return False
@@ -256,13 +256,13 @@ def keeps_headroom(view: View, scratch: Scratch, row: int, node: int) -> bool:
 
 @inner
 def headroom_needed(scratch: Scratch, node: int, r: int, least: int) -> int:
-    """Return what must be free of a resource on a node for an ask that needs ``least`` of it."""
+    """Return how much of a resource must be free on a node for a request that needs ``least`` of it."""
     return least if len(scratch.headroom) == 0 else max(least, scratch.headroom[node, r])
 
 
 @inner
 def place_of(view: View, row: int, name: int) -> int:
-    """Return the locality row at which ``row`` still has an ask for this name, or -1."""
+    """Return the locality row for this name with an open request of ``row``, or -1."""
     place = find(view.place_index, pair(row, name))
     if place >= 0 and view.places[place].count > view.places[place].assumed:
         return place
@@ -271,7 +271,7 @@ def place_of(view: View, row: int, name: int) -> int:
 
 @inner
 def level_of(view: View, row: int, node: int) -> int:
-    """Return how near the node is to what the row asks for, `NOT_THERE` if relaxLocality rules it out."""
+    """Return the locality level of a node for a row, `NOT_THERE` if relaxLocality excludes it."""
     if view.rows[row].localities > 0 and not view.rows[row].constrained:
         rack = place_of(view, row, view.nodes[node].rack)
         if rack >= 0:
@@ -286,7 +286,7 @@ def level_of(view: View, row: int, node: int) -> int:
 
 @inner
 def unwanted(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> int:
-    """Say why the row may not use the node (`NodeReason`), whatever is free there; 0 if it may."""
+    """Return why the row may not use the node, whatever its free resources (`NodeReason`); 0 if it may."""
     if not may_use(scratch, row, node):
         chosen = set_of(scratch, row)
         within = chosen < 0 or in_set(scratch.node_sets, chosen, node)
@@ -304,13 +304,13 @@ def unwanted(view: View, scratch: Scratch, parameters: DecideParameters, row: in
 
 @inner
 def is_wanted(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
-    """May the row use the node? The application has not blacklisted it, nor was the row rejected on it recently."""
+    """Return whether the row may use the node, whatever its free resources (see `unwanted`)."""
     return unwanted(view, scratch, parameters, row, node) == 0
 
 
 @inner
 def draw(parameters: DecideParameters, scratch: Scratch, row: int, again: int, below: int) -> int:
-    """Return a number from 0 to ``below`` - 1: the same for the same seed, proposal, row and try (SplitMix64)."""
+    """Return a number from 0 to ``below`` - 1: equal for equal seed, proposal, row and attempt (SplitMix64)."""
     state = np.uint64(parameters.seed) + np.uint64(scratch.counters[OFFERS]) * np.uint64(0x9E3779B97F4A7C15)
     state += np.uint64(row) * np.uint64(0xD1B54A32D192ED03) + np.uint64(again) * np.uint64(0x8CB92BA72F3D8DD7)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -320,7 +320,7 @@ def draw(parameters: DecideParameters, scratch: Scratch, row: int, again: int, b
 
 @inner
 def draw_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int, farthest: np.int64) -> int:
-    """Return a random node that will do; `NO_NODE` if some draws find none, which says little if few nodes fit."""
+    """Return a random usable node; `NO_NODE` if some draws find none, which happens if few nodes fit."""
     count = scratch.counters[OPEN_NODES]
     for again in range(DRAWS):
         at = draw(parameters, scratch, row, again, count)
@@ -333,7 +333,7 @@ def draw_node(view: View, scratch: Scratch, parameters: DecideParameters, row: i
 
 @inner
 def skip(open_nodes: Records, at: int) -> int:
-    """Return the first place at or after ``at`` whose node is still open (with path halving)."""
+    """Return the first position at or after ``at`` whose node is still open (with path halving)."""
     while open_nodes[at].next != at:
         open_nodes[at].next = open_nodes[open_nodes[at].next].next
         at = open_nodes[at].next
@@ -342,7 +342,7 @@ def skip(open_nodes: Records, at: int) -> int:
 
 @inner
 def position_of(open_nodes: Records, count: int, node: int) -> int:
-    """Return the place of the first node that is not before ``node`` in the list, by bisection."""
+    """Return the position of the first listed node at or after ``node``, by bisection."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -355,7 +355,7 @@ def position_of(open_nodes: Records, count: int, node: int) -> int:
 
 @inner
 def close_node(view: View, scratch: Scratch, node: int) -> None:
-    """Take a node off the list if not even the smallest ask fits any more."""
+    """Remove a node from the list if even the smallest request no longer fits."""
     for r in range(len(view.counted)):
         if scratch.bound[r] and scratch.available[node, r] < scratch.asks[LEAST, r]:
             scratch.open_nodes[node].open = 0
@@ -368,7 +368,7 @@ def close_node(view: View, scratch: Scratch, node: int) -> None:
 def next_of_set(scratch: Scratch, chosen: int, node: int) -> int:
     """Return the first open node of a set at or after ``node``; the sets' width if there is none.
 
-    Eight nodes that are not in the set are passed at once: an ask of a small class does not look at all open nodes.
+    Skips eight nodes outside the set at once, so a request of a small class need not check all open nodes.
     """
     wide = scratch.node_sets.shape[1] << 3
     while node < wide:
@@ -384,20 +384,20 @@ def next_of_set(scratch: Scratch, chosen: int, node: int) -> int:
 
 @inner
 def first_place(scratch: Scratch, chosen: int, place: int) -> int:
-    """Return the first place at or after ``place`` for an ask: of the list of open nodes, or a node of a set."""
+    """Return the first candidate at or after ``place``: a position in the list of open nodes, or a node of a set."""
     return skip(scratch.open_nodes, place) if chosen < 0 else next_of_set(scratch, chosen, place)
 
 
 @inner
 def note_closed(scratch: Scratch, chosen: int) -> None:
-    """Remember that no node of a set is open: not even an ask for nothing fits there."""
+    """Record that no node of a set is open: not even an empty request fits there."""
     if 0 <= chosen < len(scratch.nowhere):
         scratch.nowhere[chosen, :] = 0
 
 
 @inner
 def needed(scratch: Scratch, node: int) -> float:
-    """Return how contended the classes are that need a node, in steps that outweigh any score; 0 unless it counts."""
+    """Return the contention of a node's classes, in steps that outweigh any score; 0 if the fit ignores it."""
     return scratch.needs[node] * SCARCE if len(scratch.needs) > 0 else 0.0
 
 
@@ -405,12 +405,12 @@ def needed(scratch: Scratch, node: int) -> float:
 def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, farthest: np.int64) -> int:
     """Return the best node no farther than ``farthest``; `NO_NODE` if none fits.
 
-    Best is the nearest, then the highest score; with a penalty on remote nodes only the score. Looks at open nodes from
-    the cursor on until ``window`` of them fit, however many have to be passed. Callers give ``farthest`` as `np.int64`:
-    numba compiles anew for each literal.
+    The nearest is best, then the highest score; with a penalty for remote nodes only the score counts. Scans open nodes
+    from the cursor until ``window`` of them fit, however many are skipped. Callers pass ``farthest`` as `np.int64`:
+    numba specialises on each literal.
     """
     count, chosen = scratch.counters[OPEN_NODES], set_of(scratch, row)
-    # a list of few open nodes is sooner looked through than the bits of a set
+    # Scanning a short list of open nodes is faster than scanning the bits of a set.
     walked = chosen if count > scratch.node_sets.shape[1] else -1
     start = 0
     if (parameters.draws or scratch.rows[row].random) and count > 0:
@@ -484,7 +484,7 @@ def scan_local(view: View, scratch: Scratch, parameters: DecideParameters, row: 
 
 @inner
 def is_no_smaller(view: View, scratch: Scratch, row: int, amounts: I64, at: int) -> bool:
-    """Say whether an ask is no smaller in any resource than amounts that fit nowhere."""
+    """Return whether a request needs at least as much of each resource as amounts that fit nowhere."""
     larger = True
     for r in range(len(view.counted)):
         larger = larger and not (scratch.bound[r] and view.capability[row, r] < amounts[at, r])
@@ -493,7 +493,7 @@ def is_no_smaller(view: View, scratch: Scratch, row: int, amounts: I64, at: int)
 
 @inner
 def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
-    """Has an ask that is no larger in any resource been found to fit nowhere, or on no node that this one may use?"""
+    """Return whether a request of at most this size fits nowhere, or on no node of the same set."""
     for infeasible in range(scratch.counters[INFEASIBLE_COUNT]):
         if is_no_smaller(view, scratch, row, scratch.asks, INFEASIBLE + infeasible):
             return True
@@ -504,13 +504,13 @@ def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
 
 @inner
 def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
-    """Remember that an ask fits nowhere, or on no node of its set, if it was only its size that mattered."""
+    """Record that a request fits nowhere, or on no node of its set, if only its size mattered."""
     pure = view.rows[row].relax and view.rows[row].exclusions == 0 and not counts_own(scratch, row)
     if not pure or view.apps[view.rows[row].application].blacklisted > 0:
         return
     chosen = set_of(scratch, row)
     if chosen >= 0:
-        # the last one: asks of one class are alike
+        # The last slot: requests of one class have equal sizes.
         if chosen < len(scratch.nowhere):
             for r in range(len(view.counted)):
                 scratch.nowhere[chosen, r] = view.capability[row, r]
@@ -522,7 +522,7 @@ def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
 
 @inner
 def named_nodes_are_full(view: View, scratch: Scratch, row: int) -> bool:
-    """Say whether an ask may use none of the nodes that it names: then there is no nearer one to wait for."""
+    """Return whether the row may use none of the nodes that it names: then waiting for a nearer node is useless."""
     if not is_restricted(scratch, row):
         return False
     place = view.rows[row].first_locality
@@ -538,10 +538,10 @@ def named_nodes_are_full(view: View, scratch: Scratch, row: int) -> bool:
 
 @inner
 def missed_opportunities(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
-    """Return how often YARN would have offered a node, this time included, since the row first passed one over.
+    """Return the number of offers in YARN, including this one, since the row first skipped a node.
 
-    It offers a node at each of its heartbeats, again after each container that it places there, and, with asynchronous
-    scheduling, in each pass over the nodes; a decide in which the row waited counts as such a pass.
+    YARN offers a node at each of its heartbeats, again after each container placed there, and, with asynchronous
+    scheduling, in each pass over the nodes; a cycle in which the row waited counts as such a pass.
     """
     since = view.rows[row].waiting_since_ms
     if since < 0:
@@ -552,15 +552,15 @@ def missed_opportunities(view: View, scratch: Scratch, parameters: DecideParamet
 
 @inner
 def restart_count(view: View, scratch: Scratch, parameters: DecideParameters, row: int, level: int) -> None:
-    """Begin to count missed opportunities anew after a proposal on a node or rack that the row names, as YARN does.
+    """Reset missed opportunities after a proposal on a node or rack that the row names, as YARN does.
 
-    YARN offers nodes one by one: in the time between two decides it could have placed several containers on the rack,
-    each after a delay of its own. So a rack-local one takes its delay off what was missed, up to a round of the nodes.
+    YARN offers nodes one by one: between two cycles it could have placed several containers on the rack, each after its
+    own delay. A rack-local one therefore subtracts its delay from the count, up to a full round of the nodes.
     """
     left = 0
     if level == RACK_LOCAL:
         needed = min(parameters.cluster_nodes, parameters.node_delay) + 1
-        # less one: this proposal counts as an offer by now
+        # one less: this proposal already counts as an offer
         left = min(missed_opportunities(view, scratch, parameters, row) - 1, parameters.cluster_nodes) - needed
     if left > 1:
         view.rows[row].waiting_since_ms = parameters.now_ms
@@ -571,7 +571,7 @@ def restart_count(view: View, scratch: Scratch, parameters: DecideParameters, ro
 
 @inner
 def off_switch_delay(view: View, parameters: DecideParameters, row: int) -> float:
-    """Return how many opportunities must be missed before a node elsewhere will do (as in YARN)."""
+    """Return how many opportunities must be missed before another node is allowed (as in YARN)."""
     if parameters.rack_delay >= 0:
         return min(parameters.cluster_nodes, parameters.node_delay + parameters.rack_delay)
     asks = view.rows[row].count - view.rows[row].assumed
@@ -580,12 +580,12 @@ def off_switch_delay(view: View, parameters: DecideParameters, row: int) -> floa
 
 
 HELD_SCANNED_MAX: Final = 16
-"""Nodes held for others that are looked at to say that an ask waits for them."""
+"""Maximum number of reserved nodes checked to explain a waiting request."""
 
 
 @inner
 def why_no_node(view: View, scratch: Scratch, row: int) -> int:
-    """Say why the latest search has found no node for an ask."""
+    """Return why the latest search found no node for a row."""
     if scratch.counters[UNWANTED] or is_restricted(scratch, row):
         return Reason.CONSTRAINT
     last = len(scratch.open_nodes) - 1
@@ -597,7 +597,7 @@ def why_no_node(view: View, scratch: Scratch, row: int) -> int:
 
 @inner
 def held_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
-    """Return the node held for the row if the ask fits there by now, else `NO_NODE`."""
+    """Return the node reserved for the row if the request fits there now, else `NO_NODE`."""
     node = view.rows[row].hold_node
     if node < 0 or view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
         return NO_NODE
@@ -610,7 +610,7 @@ def held_node(view: View, scratch: Scratch, parameters: DecideParameters, row: i
 
 @inner
 def wait(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
-    """Begin or go on to wait for a nearer node, if there is a farther one that would do; else `NO_NODE`."""
+    """Start or continue to wait for a nearer node if a farther one would fit (`WAIT`), else return `NO_NODE`."""
     cursor = scratch.counters[CURSOR]
     node = scan(view, scratch, parameters, row, np.int64(OFF_SWITCH))
     scratch.counters[CURSOR] = cursor
@@ -620,7 +620,7 @@ def wait(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -
     if view.rows[row].waiting_since_ms < 0:
         view.rows[row].waiting_since_ms = parameters.now_ms
         view.rows[row].waiting_since_offers = scratch.counters[OFFERS]
-    # like a pass of asynchronous scheduling, this decide has offered the row every node with room once
+    # Like a pass of asynchronous scheduling, this cycle has offered the row every node with room once.
     view.rows[row].waiting_since_offers -= scratch.counters[OPEN_NODES]
     scratch.counters[DELAYED] = 1
     return WAIT
@@ -628,7 +628,7 @@ def wait(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -
 
 @inner
 def choose_by_score(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
-    """Return the better of the nodes that the row names and of a window of all, remote ones at their penalty."""
+    """Return the best of the nodes that the row names and of a window of all nodes, with a penalty for remote ones."""
     near = scan_local(view, scratch, parameters, row)
     node = scan(view, scratch, parameters, row, np.int64(OFF_SWITCH))
     if node < 0:
@@ -647,7 +647,7 @@ def choose_by_score(view: View, scratch: Scratch, parameters: DecideParameters, 
 def choose_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
     """Return a node for the row's next container; `NO_NODE` if it fits on none, `WAIT` if it waits for a nearer one.
 
-    Room only shrinks in a decide: where one search found no node near enough, no other is made for the row.
+    Free resources only shrink in a cycle: a row whose search found no node that is near enough is not searched again.
     """
     scratch.counters[UNWANTED] = 0
     node = held_node(view, scratch, parameters, row)
@@ -681,7 +681,7 @@ def choose_node(view: View, scratch: Scratch, parameters: DecideParameters, row:
 
 @inner
 def fits_empty(view: View, row: int, node: int) -> bool:
-    """Could the node hold the ask if it were empty, in every resource that the RM counts?"""
+    """Return whether the request would fit on the empty node, in each resource that the RM counts."""
     for r in range(len(view.counted)):
         if view.counted[r] and view.node_amounts[node, TOTAL, r] < view.capability[row, r]:
             return False
@@ -690,7 +690,7 @@ def fits_empty(view: View, row: int, node: int) -> bool:
 
 @inner
 def node_reason(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> int:
-    """Say what is against a node of any partition for a row (`NodeReason`), as the latest decide left it."""
+    """Return why a node of any partition cannot serve a row (`NodeReason`), after the latest cycle."""
     if not fits_empty(view, row, node):
         return NodeReason.TOO_SMALL
     if view.nodes[node].state != 1:
@@ -712,6 +712,6 @@ def node_reason(view: View, scratch: Scratch, parameters: DecideParameters, row:
 
 @kernel
 def node_reasons(view: View, scratch: Scratch, parameters: DecideParameters, row: int, out: U8) -> None:
-    """Say of each node that the latest decide knew what is against it for a row (`node_reason`)."""
+    """Write for each node of the latest cycle why it cannot serve a row (see `node_reason`)."""
     for node in range(min(len(out), len(scratch.available))):
         out[node] = node_reason(view, scratch, parameters, row, node)

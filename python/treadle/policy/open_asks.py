@@ -1,7 +1,7 @@
-"""The asks and the nodes that are open in a partition.
+"""The open requests and open nodes of a partition.
 
-Asks are written down leaf by leaf, with how many of each leaf could be placed; on open nodes the smallest ask fits, and
-they keep something free for large asks.
+Requests are listed leaf by leaf, with the placeable number of each leaf; the smallest request fits on each open node,
+and open nodes keep headroom for large requests.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from treadle.policy.state import (
 
 @inner
 def is_surveyed(view: View, parameters: DecideParameters, queue: int, partition: int) -> bool:
-    """Say whether a queue is a leaf that may get something in the partition."""
+    """Return whether a queue is a leaf that may get resources of the partition."""
     if not view.queues[queue].exists or not view.queues[queue].leaf:
         return False
     return bool(parameters.lends or view.limit_known[queue, partition])
@@ -65,7 +65,7 @@ def is_surveyed(view: View, parameters: DecideParameters, queue: int, partition:
 
 @inner
 def goes_by_size(view: View, scratch: Scratch, app: int, row: int) -> bool:
-    """Say whether an ask goes wherever there is room: it names no node, and there is none that it may not use."""
+    """Return whether only size matters for a request: it names no node, and no node is excluded."""
     if view.rows[row].localities > 0 or not view.rows[row].relax or view.rows[row].exclusions > 0:
         return False
     return not (view.rows[row].hold_node >= 0 or view.apps[app].blacklisted > 0 or is_restricted(scratch, row))
@@ -73,9 +73,9 @@ def goes_by_size(view: View, scratch: Scratch, app: int, row: int) -> bool:
 
 @inner
 def size_of(view: View, scratch: Scratch, app: int, row: int) -> int:
-    """Return the place of what is asked for in `Scratch.sizes`, -1 if not only the size matters.
+    """Return the position of the request's size in `Scratch.sizes`, -1 if not only the size matters.
 
-    Of sizes with one digest the latest has the place.
+    Of several sizes with one hash the latest is stored.
     """
     if not goes_by_size(view, scratch, app, row):
         return -1
@@ -94,7 +94,7 @@ def size_of(view: View, scratch: Scratch, app: int, row: int) -> int:
 
 @inner
 def forget_sizes(scratch: Scratch) -> None:
-    """Know no size of asks."""
+    """Clear the cache of sizes."""
     for size in range(len(scratch.sizes)):
         scratch.sizes[size].row = -1
         scratch.sizes[size].judged_for = 0
@@ -102,7 +102,7 @@ def forget_sizes(scratch: Scratch) -> None:
 
 @inner
 def note_open(view: View, scratch: Scratch, app: int, row: int, at: int) -> None:
-    """Write down a row with asks for the partition: what is looked at later lies together then."""
+    """Append a row with requests for the partition; the list keeps data of later lookups contiguous."""
     scratch.open_asks[at].application = app
     scratch.open_asks[at].user = view.apps[app].user
     size = size_of(view, scratch, app, row)
@@ -117,7 +117,7 @@ def note_open(view: View, scratch: Scratch, app: int, row: int, at: int) -> None
 def survey_application(
     view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int, count: int
 ) -> int:
-    """Find an application's asks for the partition and the smallest one; return how many have been written down."""
+    """List an application's requests for the partition and find the smallest; return the length of the list."""
     scratch.apps[app].done = 1
     least = scratch.asks[LEAST]
     if view.apps[app].pending <= view.apps[app].assumed_count:
@@ -144,7 +144,7 @@ def survey_application(
 
 @inner
 def survey_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> bool:
-    """Find the leaves with asks for the partition and the smallest ask in each resource; False if there is none."""
+    """List the leaves with requests for the partition, find the smallest by resource; False if there is none."""
     least, any_ask, count = scratch.asks[LEAST], False, 0
     scratch.counters[SERVES] = partition
     for r in range(len(least)):
@@ -171,7 +171,7 @@ def survey_asks(view: View, scratch: Scratch, parameters: DecideParameters, part
 
 @inner
 def take_least(view: View, scratch: Scratch, row: int) -> None:
-    """Note what a row asks for of each resource, if that is less than any other."""
+    """Lower the smallest request of each resource to this row's."""
     resources = scratch.shares.resources
     for r in range(len(resources)):
         if view.capability[row, r] > 0:
@@ -180,7 +180,7 @@ def take_least(view: View, scratch: Scratch, row: int) -> None:
 
 @inner
 def find_least_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Find the smallest ask of each resource in the partition that is not 0."""
+    """Find the smallest request above 0 of each resource in the partition."""
     resources = scratch.shares.resources
     for r in range(len(resources)):
         resources[r].least = 1 << 62
@@ -204,7 +204,7 @@ def find_least_asks(view: View, scratch: Scratch, parameters: DecideParameters, 
 
 @inner
 def begin_resources(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Count the nodes of the partition with room for the smallest ask of each resource."""
+    """Count the nodes of the partition with room for the smallest request of each resource."""
     find_least_asks(view, scratch, parameters, partition)
     resources = scratch.shares.resources
     for r in range(len(resources)):
@@ -221,12 +221,12 @@ def begin_resources(view: View, scratch: Scratch, parameters: DecideParameters, 
 
 
 CHECKS_PER_LEAF = 64
-"""How many nodes are looked at for asks that have no room where the last ask had: on average, beyond one each."""
+"""Average number of nodes checked for requests that lack room where the last one had it, beyond one each."""
 
 
 @inner
 def judge(view: View, scratch: Scratch, parameters: DecideParameters, app: int, like: int, user: int) -> int:
-    """Say why an ask cannot be placed, 0 if it can; ``like`` is a row that room is found for where it is for it."""
+    """Return why a request cannot be placed, 0 if it can; ``like`` is a row that fits on the same nodes."""
     why = barred(view, scratch, app, like, user)
     if why:
         return why
@@ -237,7 +237,7 @@ def judge(view: View, scratch: Scratch, parameters: DecideParameters, app: int, 
 
 @inner
 def takes(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
-    """Would this node do for the ask?"""
+    """Return whether the node can serve the row."""
     if not fits(view, scratch, row, node):
         return False
     if level_of(view, row, node) != NOT_THERE and is_wanted(view, scratch, parameters, row, node):
@@ -248,14 +248,14 @@ def takes(view: View, scratch: Scratch, parameters: DecideParameters, row: int, 
 
 @inner
 def has_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
-    """Say whether some open node would do for the ask; taken for granted when too many have been looked at."""
+    """Return whether some open node can serve the row; assumed once too many have been checked."""
     counters, count, chosen = scratch.shares.counters, scratch.counters[OPEN_NODES], set_of(scratch, row)
     scratch.counters[UNWANTED] = 0
     if held_node(view, scratch, parameters, row) >= 0:
         return True
     if count == 0 or fits_nowhere(view, scratch, row):
         return False
-    # asks of a class find room in other places than those of the class before
+    # requests of another class have room on other nodes
     of_set = 0 <= chosen < len(scratch.witness)
     last = scratch.witness[chosen] if of_set else counters[WITNESS]
     at = last if last < count else 0
@@ -276,7 +276,7 @@ def has_node(view: View, scratch: Scratch, parameters: DecideParameters, row: in
 
 @inner
 def is_stuck(view: View, scratch: Scratch, user: int, leaf: int, partition: int) -> bool:
-    """Is the user over the limit, and will remain so in this decide?"""
+    """Return whether the user exceeds the limit, and will until the end of this cycle."""
     if not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
         return False
     return not grows_with_leaf(view, user, leaf, partition)
@@ -284,11 +284,11 @@ def is_stuck(view: View, scratch: Scratch, user: int, leaf: int, partition: int)
 
 @inner
 def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
-    """Return how many of a leaf's asks could be placed; give up the others.
+    """Return the number of placeable requests of a leaf; drop the others.
 
-    Follows `survey_asks`. What is asked is asked of a row alike, which is at hand when many
-    are: looking at each row itself, in tables that do not fit into a processor's cache, took most of a decide.
-    Of the asks of a leaf's user whose limit is known those of one size are judged alike.
+    Runs after `survey_asks`. Questions are answered for a similar row, whose data is at hand: checking each row itself,
+    in tables larger than a processor's cache, took most of a cycle. Requests of one size get one verdict if their
+    user's limit in the leaf is known.
     """
     asks, name, user, stuck, first = 0, -1, NOT_KNOWN, False, 0
     find_headroom(view, scratch, parameters, leaf, partition)
@@ -324,7 +324,7 @@ def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf:
 
 @inner
 def count_all_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Count the asks of every leaf of the tree."""
+    """Count the placeable requests of every leaf of the tree."""
     shares = scratch.shares
     shares.counters[CHECKS_LEFT] = CHECKS_PER_LEAF * len(shares.nodes)
     for at in range(len(shares.nodes)):
@@ -336,7 +336,7 @@ def count_all_asks(view: View, scratch: Scratch, parameters: DecideParameters, p
 
 @inner
 def find_largest_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int, node: int) -> None:
-    """Set a node's headroom to the most of each resource that any ask needs that it could hold when empty."""
+    """Set a node's headroom: by resource, the largest request that the empty node could hold."""
     for r in range(len(view.counted)):
         scratch.headroom[node, r] = 0
     for at in range(len(scratch.list)):
@@ -351,7 +351,7 @@ def find_largest_asks(view: View, scratch: Scratch, parameters: DecideParameters
 
 @inner
 def survey_headroom(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Find the headroom of each node of the partition; a node like the one before has the same."""
+    """Compute the headroom of each node of the partition; a node identical to the previous one has the same."""
     before = -1
     for node in range(len(scratch.headroom)):
         if view.nodes[node].state == 0 or view.nodes[node].partition != partition:
@@ -368,7 +368,7 @@ def survey_headroom(view: View, scratch: Scratch, parameters: DecideParameters, 
 
 @inner
 def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """List the nodes of the partition on which the smallest ask fits; add up what the partition has."""
+    """List the nodes of the partition on which the smallest request fits; add up the partition's resources."""
     resources = len(view.counted)
     for r in range(resources):
         scratch.rates[PARTITION, r] = scratch.rates[LARGEST, r] = 0.0

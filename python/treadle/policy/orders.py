@@ -1,7 +1,7 @@
-"""Which application of a leaf comes next: first in, first out, from a heap of keys, or from levels.
+"""The next application of a leaf: first in, first out, from a heap of keys, or from levels.
 
-Of keys that are worked out once a decide nothing is compiled; YARN's fair ordering policy follows use, and levels share
-a leaf by weights (multi-level feedback queue).
+Orders by keys computed once per cycle need no compiled step; YARN's fair ordering policy follows usage, and levels
+share a leaf by weights (multi-level feedback queue).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FifoOrder(Order):
     """The application with the highest priority first, then the one that came first."""
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Serve every leaf so."""
+        """Use `FIFO` in every leaf."""
         leaves["order"] = FIFO
 
 
@@ -35,7 +35,7 @@ class LasOrder(Order):
     """The application that has used the least so far: dominant share of the cluster x time."""
 
     def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set the service attained when the decide begins."""
+        """Set the attained service at the start of the cycle."""
         key[:] = jobs.service_ms()
 
 
@@ -43,7 +43,7 @@ class QueueOrder(Order):
     """Applications come in the order of their leaf's own ordering-policy: fifo, or fair, by size or not."""
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Copy what the queues say."""
+        """Copy the queues' ordering policies."""
         leaves["order"] = cluster.queues.at["order"]
         leaves["sized"] = cluster.queues.at["sized"]
 
@@ -52,18 +52,18 @@ class SrptOrder(Order):
     """The application with the least work left: over its remaining tasks the sum of duration x demands."""
 
     def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set the work left when the decide begins; of what the gate holds back for now, nothing."""
+        """Set the remaining work at the start of the cycle, without tasks that the gate holds back."""
         here = jobs.cluster.apps.in_use()
         key[here] = jobs.work()[here] * jobs.part()[here]
 
 
 RULES: Final = {"fair": FAIR, "finish": FINISH}
-"""The number of each order whose keys follow what is used as containers are placed."""
+"""The number of each order whose keys follow usage while containers are placed."""
 
 
 @inner
 def follows_use(order: int) -> bool:
-    """Say whether keys follow what is used as containers are placed: `key` has them."""
+    """Return whether keys follow usage while containers are placed, so that `key` computes them."""
     return order in (FAIR, FINISH)
 
 
@@ -73,9 +73,9 @@ BEFORE_ALL: Final = 1e15
 
 @inner
 def key(view: View, scratch: Scratch, leaf: int, app: int) -> float:
-    """Return memory used; with size-based weight over log2(1 + used and asked for) (YARN's FairOrderingPolicy).
+    """Return the memory used (MB); if sized, over log2(1 + used and requested) (YARN's FairOrderingPolicy).
 
-    Of the order `FINISH` the key that is set, or memory used less or more than any such key.
+    For the order `FINISH`: the key that is set, or the memory used, less or more than any such key.
     """
     magnitude = float(view.app_amounts[app, USED, 0] + view.app_amounts[app, ASSUMED, 0])
     if scratch.queues[leaf].order == FINISH:
@@ -106,19 +106,19 @@ class FairOrder(Order):
         self._sized = parameters.size_based_weight
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Say of every leaf whether the weight is size-based."""
+        """Use `FAIR` in every leaf, with the configured size-based weight."""
         leaves["sized"] = self._sized
 
 
 @inner
 def wants(view: View, scratch: Scratch, app: int) -> bool:
-    """May the application still get something in this decide?"""
+    """Return whether the application may still get containers in this cycle."""
     return scratch.apps[app].done == 0 and view.apps[app].pending > view.apps[app].assumed_count
 
 
 @inner
 def is_before(view: View, scratch: Scratch, a: int, b: int) -> bool:
-    """Say whether ``a`` comes before ``b``: the smaller band, the smaller key, the earlier start, then fifo order."""
+    """Return whether ``a`` precedes ``b``: the smaller band, the smaller key, the earlier start, FIFO order."""
     if scratch.apps[a].band != scratch.apps[b].band:
         return scratch.apps[a].band < scratch.apps[b].band
     if scratch.apps[a].key != scratch.apps[b].key:
@@ -147,7 +147,7 @@ def sift_down(view: View, scratch: Scratch, base: int, size: int, at: int) -> No
 
 @inner
 def build_heap(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> None:
-    """Make a heap of the leaf's applications that want something."""
+    """Build a heap of the leaf's applications with open requests."""
     base, size = scratch.queues[leaf].first, 0
     for at in range(base, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
@@ -172,7 +172,7 @@ def begin_leaf(scratch: Scratch, leaf: int) -> None:
 
 @inner
 def awaits_am(view: View, scratch: Scratch, app: int) -> bool:
-    """Say whether the application awaits an AM container that is not proposed yet."""
+    """Return whether the application awaits an AM container that is not proposed yet."""
     return view.apps[app].awaiting_am == 1 and view.apps[app].assumed_count == 0 and wants(view, scratch, app)
 
 
@@ -199,7 +199,7 @@ def next_application(view: View, scratch: Scratch, parameters: DecideParameters,
 
 @inner
 def next_of_heap(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> int:
-    """Return the application with the least key, after putting the one served last where it belongs now."""
+    """Return the application with the smallest key, after moving the one served last to its new position."""
     if scratch.queues[leaf].heap_size < 0:
         build_heap(view, scratch, parameters, leaf)
     base = scratch.queues[leaf].first
@@ -219,7 +219,7 @@ def next_of_heap(view: View, scratch: Scratch, parameters: DecideParameters, lea
 
 @inner
 def cluster_share(view: View, scratch: Scratch, app: int) -> float:
-    """Return the dominant share of the cluster that an application uses, with what is assumed."""
+    """Return an application's dominant share of the cluster, in-flight proposals included."""
     share = 0.0
     for r in range(len(view.counted)):
         if view.counted[r] and scratch.rates[CLUSTER, r] > 0.0:
@@ -230,13 +230,13 @@ def cluster_share(view: View, scratch: Scratch, app: int) -> float:
 
 @inner
 def is_in_band(view: View, scratch: Scratch, app: int, band: int) -> bool:
-    """Say whether the application wants something besides a master and is of a band."""
+    """Return whether the application is in a band and has open requests other than for its AM."""
     return not view.apps[app].awaiting_am and scratch.apps[app].band == band and wants(view, scratch, app)
 
 
 @inner
 def first_band(view: View, scratch: Scratch, leaf: int) -> int:
-    """Return the smallest band of the leaf's applications that want something; 0 if none does."""
+    """Return the smallest band of the leaf's applications with open requests; 0 if there is none."""
     first, found = 0, False
     for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
@@ -248,7 +248,7 @@ def first_band(view: View, scratch: Scratch, leaf: int) -> int:
 
 @inner
 def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
-    """List by level the applications of the leaf's first band that want something, and add up what each level uses."""
+    """List by level the open applications of the leaf's first band, and add up the usage of each level."""
     base, count = scratch.queues[leaf].first, len(scratch.weights)
     band = first_band(view, scratch, leaf)
     levels = scratch.levels[leaf * count : (leaf + 1) * count]
@@ -278,9 +278,9 @@ def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
 
 @inner
 def next_of_levels(view: View, scratch: Scratch, leaf: int) -> int:
-    """Return the first application of the level that uses least for its weight, of those that have one; else -1.
+    """Return the first application of the nonempty level with the least usage for its weight; -1 if all are empty.
 
-    Levels share what the leaf's first band takes. Once that band wants nothing more, the next one has its levels.
+    Levels share the usage of the leaf's first band. Once that band has no open requests, the next one forms the levels.
     """
     if scratch.queues[leaf].heap_size < 0:
         build_levels(view, scratch, leaf)
@@ -297,7 +297,7 @@ def next_of_levels(view: View, scratch: Scratch, leaf: int) -> int:
 
 @inner
 def least_level(view: View, scratch: Scratch, leaf: int) -> int:
-    """Return which level with an application left uses least for its weight, or -1; count what was served last."""
+    """Return the nonempty level with the least usage for its weight, or -1; count the last proposals first."""
     count = len(scratch.weights)
     levels = scratch.levels[leaf * count : (leaf + 1) * count]
     served = scratch.queues[leaf].served
@@ -321,9 +321,10 @@ def least_level(view: View, scratch: Scratch, leaf: int) -> int:
 
 @inner
 def application_after(scratch: Scratch, leaf: int, at: int) -> int:
-    """Return the application ``at`` places after the leaf's next one, which `next_application` has found, or -1.
+    """Return the application ``at`` positions after the leaf's next one (see `next_application`), or -1.
 
-    Of a heap these are the ones in its upper part, not exactly the next; of levels those of the level being served.
+    In a heap these are the applications in its upper part, not exactly the next ones; with levels, those of the current
+    level.
     """
     base, order = scratch.queues[leaf].first, scratch.queues[leaf].order
     if order == FIFO:
@@ -360,7 +361,7 @@ class MlfqParameters(Parameters):
     )
 
     def goes_by_estimates(self) -> bool:
-        """What jobs took so far is known without an estimate."""
+        """Whether jobs are sized by estimates; attained service needs none."""
         return self.size != "attained"
 
 
@@ -375,7 +376,7 @@ class MlfqOrder(Order):
         self.sampling_level = min(parameters.sampling_level, parameters.levels - 1)
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Serve every leaf by levels."""
+        """Use `LEVELS` in every leaf."""
         leaves["order"] = LEVELS
 
     def keys(self, jobs: Jobs, key: F64) -> None:

@@ -1,6 +1,6 @@
-"""Bounds on how many containers of its own with some tags an application has at a node or rack, within one decide.
+"""Limits on the number of an application's own tagged containers at a node or rack, within one cycle.
 
-What is proposed counts at once. A row without such bounds is bound by its set of nodes alone.
+Proposals count at once. A row without such limits depends on its set of nodes alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BOUND: Final = np.dtype(
     [
-        ("set", "i4"),  # the nodes of the alternative; -1: says nothing of nodes
+        ("set", "i4"),  # the nodes of the alternative; -1: any node
         ("least", "i4"),
         ("most", "i4"),
         ("first", "i4"),  # its counters in `OwnTags.listed`
@@ -42,26 +42,26 @@ ENDS_ROW: Final = 2
 
 @tables
 class OwnTags(NamedTuple):
-    """What the loop counts."""
+    """The limits and counters, as the loop uses them."""
 
-    row_bounds: I32  # the first bound of each request row, or -1; nothing if no row has any
-    row_tags: I32  # where in `listed` the counters of a row's containers begin, ended by -1; -1: none
+    row_bounds: I32  # the first limit of each request row, or -1; empty if no row has any
+    row_tags: I32  # start of the counters of a row's containers in `listed`, which -1 ends; -1: none
     bounds: Records
-    listed: I32  # counters, by bound and by row
+    listed: I32  # counters, by limit and by row
     at_node: I32  # counter, node
     at_rack: I32  # counter, rack
     rack_of: I32  # the number of each node's rack
 
 
 def no_tags() -> OwnTags:
-    """Return what there is where no ask counts containers."""
+    """Return the value for a cluster where no request counts containers."""
     none, table = np.zeros(0, np.int32), np.zeros((0, 0), np.int32)
     return OwnTags(none, none, np.zeros(0, BOUND), none, table, table, none)
 
 
 @inner
 def bound_holds(node_sets: U8, tags: OwnTags, at: int, node: int) -> bool:
-    """Say whether a bound holds on a node now."""
+    """Return whether a limit holds on a node now."""
     chosen = tags.bounds[at].set
     if chosen >= 0 and not (node_sets[chosen, node >> 3] >> (node & 7)) & 1:
         return False
@@ -75,7 +75,7 @@ def bound_holds(node_sets: U8, tags: OwnTags, at: int, node: int) -> bool:
 
 @inner
 def counts_allow(node_sets: U8, tags: OwnTags, row: int, node: int) -> bool:
-    """Say whether one of a row's alternatives holds on a node, with what has been proposed in this decide."""
+    """Return whether one of a row's alternatives holds on a node, proposals of this cycle included."""
     at, holds = tags.row_bounds[row], True
     while True:
         holds = holds and bound_holds(node_sets, tags, at, node)
@@ -105,7 +105,7 @@ class _Counters:
     listed: list[int] = field(default_factory=list)
 
     def list(self, application: int, tags: Iterable[str], *, ended: bool) -> tuple[int, int]:
-        """List the counters of some tags; return where, and how many there are."""
+        """List the counters of some tags; return the start and the length of the list."""
         first = len(self.listed)
         self.listed += [self.number.setdefault((application, tag), len(self.number)) for tag in sorted(tags)]
         count = len(self.listed) - first
@@ -115,7 +115,7 @@ class _Counters:
 
 
 def own_tags(cluster: Cluster, proposals: Iterable[Records]) -> OwnTags:
-    """Return what is counted now, with the ``proposals`` whose fate is not known."""
+    """Return the current counts, including ``proposals`` without an outcome."""
     classes, own = cluster.classes, cluster.own_tags
     counting = [at for at, chosen in enumerate(classes.choices) if chosen.counts_tags]
     rows = np.flatnonzero(np.isin(classes.row_choice, counting)) if counting else np.zeros(0, np.intp)
@@ -147,7 +147,7 @@ def own_tags(cluster: Cluster, proposals: Iterable[Records]) -> OwnTags:
 
 
 def _running(cluster: Cluster, application: int) -> Iterator[tuple[int, int]]:
-    """Yield priority and node of each container of an application that runs, but its master's."""
+    """Yield priority and node of each running container of an application, except its AM."""
     groups, tasks = cluster.tasks.at, cluster.tasks.tasks.at
     group = int(cluster.apps.at["first_group"][application])
     while group >= 0:
@@ -167,13 +167,13 @@ def _count(tags: OwnTags, counters: _Counters, application: int, names: Iterable
 
 
 def _distinct(*columns: I32) -> tuple[list[list[int]], npt.NDArray[np.intp]]:
-    """Return the different rows of some columns, and which of them each row is."""
+    """Return the distinct rows of some columns, and the index of each row among them."""
     found, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
     return found.T.tolist(), which.reshape(-1)
 
 
 def _row_tags(cluster: Cluster, applications: list[int], counters: _Counters) -> I32:
-    """List what the containers of each row of some applications count as; return where, by row, or -1."""
+    """List the counters that containers of each row of some applications increase; return the start by row, or -1."""
     requests = cluster.requests.at
     rows = np.flatnonzero(np.isin(requests["application"], applications) & (requests["constrained"] == 1))
     distinct, which = _distinct(requests["application"][rows], requests["priority"][rows])
@@ -187,9 +187,9 @@ def _row_tags(cluster: Cluster, applications: list[int], counters: _Counters) ->
 
 
 def _row_bounds(cluster: Cluster, rows: npt.NDArray[np.intp], counters: _Counters) -> tuple[I32, list[tuple[int, ...]]]:
-    """Return by row where its bounds begin, or -1, and the bounds.
+    """Return the start of the limits by row, or -1, and the limits.
 
-    An application's asks that choose from the same alternatives have the same bounds.
+    An application's requests with the same choices have the same limits.
     """
     classes, requests = cluster.classes, cluster.requests.at
     distinct, which = _distinct(requests["application"][rows], classes.row_choice[rows], classes.row_level[rows])
@@ -208,7 +208,7 @@ def _row_bounds(cluster: Cluster, rows: npt.NDArray[np.intp], counters: _Counter
 
 
 def _knows_all(cluster: Cluster, application: int) -> bool | None:
-    """Say whether the tags of all containers that run are known; None: those of a priority are not."""
+    """Return whether the tags of all running containers are known; None: those of a priority are not."""
     known = cluster.own_tags.of.setdefault(application, {})
     if None in known.values():
         return None
@@ -224,7 +224,7 @@ def _knows_all(cluster: Cluster, application: int) -> bool | None:
 def _bounds(
     classes: Classes, application: int, chosen: Choice, level: int, counters: _Counters, *, complete: bool | None
 ) -> list[tuple[int, ...]]:
-    """Return the bounds of asks, by alternative; nothing if their counts are not known, which the RM then judges."""
+    """Return the limits of requests, by alternative; empty if counts are unknown, so that the RM checks them."""
     if complete is None:
         return []
     bounds = list[tuple[int, ...]]()
@@ -240,6 +240,6 @@ def _bounds(
 
 
 def _bound(application: int, count: TagCount, counters: _Counters, *, complete: bool) -> tuple[int, ...]:
-    """Return a bound; where not all containers' tags are known, too few of them say nothing."""
+    """Return a limit; while some containers' tags are unknown, a low count has no meaning."""
     first, tags = counters.list(application, count.tags, ended=False)
     return (-1, count.least if complete else 0, count.most, first, tags, int(count.rack), GOES_ON)

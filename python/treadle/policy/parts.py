@@ -1,8 +1,8 @@
-"""What each kind of part must do; the gate that lets all asks through, and estimates by what is seen or hinted.
+"""Interfaces of the five kinds of parts; the gate that admits everything, and estimates from observation or hints.
 
-Treadle's own parts choose a rule that is compiled into the inner loop (`treadle.policy.loop`), or fill a column that
-the loop reads. A new one is a class with one of the bases of this file, and a line in `treadle.policy.catalogue`; see
-`shares.capacity` for a short example. A user's part needs no rule compiled: see `treadle.policy.user_parts`.
+Built-in parts select a rule that is compiled into the inner loop (`treadle.policy.loop`), or fill a column that the
+loop reads. To add one, derive a class from a base in this file and add a line to `treadle.policy.catalogue`; see
+`shares.capacity` for a short example. A custom part needs no compiled rule: see `treadle.policy.user_parts`.
 """
 
 from __future__ import annotations
@@ -31,196 +31,197 @@ NEVER: Final = 1 << 62
 
 
 class Keeper:
-    """Keeps something beside the model from decide to decide, by the model's indices, for parts that go by it.
+    """State across cycles outside the model, by the model's indices, for the parts that use it.
 
-    It is there as long as a part of the policy names its class (`PolicyPart.keeper`), whatever parameters that gets.
+    It exists while a part of the policy names its class (`PolicyPart.keeper`), whatever that part's parameters are.
     """
 
     observes = True
-    """Does it go by events?"""
+    """Whether it needs events."""
 
     def configure(self, settings: Settings) -> None:
-        """Follow other settings from now on."""
+        """Use other settings from now on."""
 
     def observe(self, event: Event, cluster: Cluster) -> None:
-        """Note an event that the model has just taken; of `Containers` ``cluster.tasks.effects`` has what each row did.
+        """Process an event after the model; for `Containers`, ``cluster.tasks.effects`` has a row per effect.
 
         Not called between the start of a snapshot and `follow`.
         """
 
     def apply(self, event: Samples, cluster: Cluster) -> None:
-        """Take back the samples of an earlier engine (`samples`); raises `ModelError` for what is not possible."""
+        """Restore the samples of an earlier engine (see `samples`); raises `ModelError` for an invalid value."""
 
     def samples(self, cluster: Cluster) -> Samples | None:
-        """Return what has changed since the last call and another engine should know; None if nothing has."""
+        """Return the changes since the last call that another engine needs to continue; None if there are none."""
         return None
 
     def begin(self, jobs: Jobs) -> None:
-        """Bring it up to date, as a decide begins; those of the estimate first, then the order's."""
+        """Update the state at the start of a cycle; keepers of the estimate come first, then the order's."""
 
     def ended(self, cluster: Cluster) -> Records | None:
-        """Return what has ended of each group of tasks besides what the model counts (`Scratch.ended`), if any has."""
+        """Return ended tasks by group that the model does not count (`Scratch.ended`); None without any."""
         return None
 
     def summary(self, cluster: Cluster) -> str:
-        """Return in a few words what it knows of classes of nodes, for the status; empty if that is nothing."""
+        """Return a short text about node classes for the status; empty if there is nothing to show."""
         return ""
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
-        """Go on after a snapshot, with the model that has taken over what the one before had learned."""
+        """Continue after a snapshot with the new model, which has already taken over its own learned state."""
 
 
 Keepers = dict[type[Keeper], Keeper]
 
 
 class PolicyPart:
-    """What all parts have in common."""
+    """Base of all parts."""
 
     steps = ""
-    """The file beside those of its sort with what of it is compiled into the inner loop; empty: nothing."""
+    """Name of the file with its compiled steps, next to the other parts of its kind; empty: none."""
     keeper: type[Keeper] | None = None
-    """What it has kept beside the model."""
+    """The class of its state outside the model, if any."""
 
     def __init__(self, parameters: Any) -> None:
-        """Take what treadle.yaml says of it."""
+        """Create the part with its parameters from treadle.yaml."""
 
     def use(self, keepers: Keepers) -> None:
-        """Take what the policy's parts keep, before anything else; of other parts too."""
+        """Receive the state of all parts of the policy; called before any other method."""
 
 
 class Estimate(PolicyPart):
-    """How long, and how much is left?"""
+    """Estimates how long tasks run."""
 
     default_ms: float
-    """How long a task is taken to run of which nothing is known."""
+    """Duration of a task without an estimate, in milliseconds."""
 
     def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
-        """Set how long a task takes: of each request row, and of each of the cluster's groups of tasks that run.
+        """Set the task durations, in ms, of each request row and of each group of running tasks.
 
-        Both are NaN before, which means not known; ``cluster.tasks`` has the groups, ``ended`` what ended of them
-        besides (`treadle.policy.state.Scratch.ended`), ``cluster.hints`` the hints.
+        Both are NaN initially, which means unknown. ``cluster.tasks`` has the groups, ``ended`` their ended tasks that
+        the model does not count (`treadle.policy.state.Scratch.ended`), ``cluster.hints`` the hints.
         """
 
 
 class Gate(PolicyPart):
-    """May this ask be served now?"""
+    """Decides which requests may be served now."""
 
     due_ms = NEVER
-    """When the gate must be asked again though nothing happens."""
+    """The RM's time, in ms, when the gate must be called again even without events."""
     waits_for = ""
-    """For what, in a few words, it held asks back when it was asked last; empty if it held back none."""
+    """Why it held requests back in the last call, as a short text; empty if it held back none."""
     sets_levels = False
-    """Does it say how far asks may depart from what they prefer (`treadle.model.classes.Classes.levels`)?"""
+    """Whether it limits how far requests may depart from their preferences (`treadle.model.classes.Classes.levels`)."""
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
-        """Take the largest sizes of the order's levels but the last, empty if it has none, and that of pilots.
+        """Receive the order's level thresholds in ms (none for the last level), and the level of pilots.
 
         Called once, before anything else.
         """
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
-        """Set ``rows["may"]`` to 1 for each request row that may get containers in this decide (0 before).
+        """Set ``rows["may"]`` to 1 for each request row that may get containers in this cycle (initially 0).
 
-        ``rows["quota"]`` is how many at most, `UNBOUNDED` before; ``rows["random"]`` says that nodes are to be drawn.
+        ``rows["quota"]`` is its maximum number, initially `UNBOUNDED`; ``rows["random"]`` 1 requests randomly drawn
+        nodes.
         """
 
     def mark(self, cluster: Cluster, apps: Records) -> None:
-        """Set ``part``, ``level`` and ``ahead`` of a decide's applications where they are not as without a gate.
+        """Set ``part``, ``level`` and ``ahead`` of the cycle's applications where the gate changes them.
 
-        Called before estimates are asked, and after `open`.
+        Called before estimates are computed, and after `open`.
         """
 
     def open_for_idle(self, rows: Records) -> bool:
-        """Let through only what was held back and may go to machines that nobody else wants; False if that is nothing.
+        """Admit only held requests that may use otherwise idle nodes; return False if there are none.
 
-        Asked when all others have had their turn; applications are then served by arrival.
+        Called after all other requests had their turn; applications are then served by arrival.
         """
         return False
 
 
 class Share(PolicyPart):
-    """Which queue is owed most? What compares queues is compiled (`treadle.policy.shares`)."""
+    """Decides which queue comes next. The comparison of queues is compiled (`treadle.policy.shares`)."""
 
     walks_queues = False
-    """It compares queues that are siblings, and keeps no tree of its own."""
+    """Whether it compares sibling queues, without a tree of its own."""
     compares_shares = False
-    """In its tree the lower weighted share is served first."""
+    """Whether the lower weighted share in its tree is served first."""
     rescales = False
-    """Groups' vectors are rescaled, and what is saturated does not count (dynamic H-DRF)."""
+    """Whether vectors of groups are rescaled without saturated resources (dynamic H-DRF)."""
     keyed = False
-    """Siblings are compared by ``queues["key"]``, the smallest first."""
+    """Whether siblings are compared by ``queues["key"]``, the smallest first."""
     tree: ShareTree | None = None
-    """What to share by; None: the rule walks down the tree of the queues."""
+    """The tree to share by; None: the tree of the queues."""
 
     def shares(self, cluster: Cluster) -> Shares:
-        """Return the tree to share by, and room for what the rule keeps."""
+        """Return the tree to share by, with the arrays of the rule."""
         return no_tree(len(cluster.counted)) if self.tree is None else self.tree.shares(cluster)
 
     def warnings(self) -> Sequence[str]:
-        """Return which queues and names of a given tree do not match."""
+        """Return warnings about queues and names of a configured tree that do not match."""
         return () if self.tree is None else self.tree.warnings
 
 
 class Order(PolicyPart):
-    """Which application first?"""
+    """Decides which application of a leaf comes next."""
 
     weights: Sequence[float] = ()
-    """Of the levels, the first level's first, if leaves have the order `LEVELS`; else empty."""
+    """Weights of the levels, starting with the first, if leaves have the order `LEVELS`; else empty."""
     thresholds_ms: F64 = np.zeros(0)
-    """The largest sizes of the levels but the last, in task time; empty if there are no levels."""
+    """The largest size, in ms of task time, of each level except the last; empty without levels."""
     sampling_level = 0
     """The level of jobs whose pilots have not ended."""
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Set ``leaves["order"]`` by queue: `FIFO`, `FAIR`, `KEYED` or `LEVELS` of `treadle.policy.state`.
 
-        Before, it is `KEYED`, or that of the order's compiled step if it has one (`treadle.policy.orders`). For `FAIR`
-        also ``leaves["sized"]``: with size-based weight or not. The rows of parents do not matter.
+        The initial value is `KEYED`, or that of the order's compiled step (`treadle.policy.orders`). `FAIR` also uses
+        ``leaves["sized"]``: 1 with size-based weight. Rows of parent queues are ignored.
         """
 
     def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set ``key[application]`` (0 before) for the orders `KEYED`: least first, and `LEVELS`: the level, from 0.
+        """Set ``key[application]`` (initially 0): for `KEYED` the smallest is first, for `LEVELS` the level, from 0.
 
-        Equal keys are served by start time, then by priority and id; those of one level by priority and id.
+        Equal keys are served by start time, then by priority and ID; equal levels by priority and ID.
         """
 
 
 class Fit(PolicyPart):
-    """Which node for an ask?"""
+    """Decides which node serves a request."""
 
     draws = False
-    """Nodes are drawn with the seed."""
+    """Whether nodes are drawn randomly, with the seed."""
     goes_round = False
-    """Each search begins after the node that the last one found, not at the first."""
+    """Whether each search starts after the last node found instead of at the first node."""
     window = 1
-    """How many nodes on which the ask fits are compared."""
+    """Number of fitting nodes that are compared."""
     candidates = 0
-    """How many rows of the leaf that is served compete for a node; 0: the order alone decides."""
+    """Number of rows of the served leaf that compete for a node; 0: the order alone decides."""
     all_priorities = False
-    """Of an application rows of all priorities compete, not only those of the first and those that a plan ranked."""
+    """Whether an application's rows of all priorities compete, not only its first priority and planned rows."""
     across_queues = False
-    """As long as the share lets the order decide, rows of all leaves compete."""
+    """Whether rows of all leaves compete while the share lets the order decide."""
     remote_penalty = -1.0
-    """What part of its score a node loses that is not the one asked for; negative: asks wait for nodes as in YARN."""
+    """Fraction of its score that a node loses if it is not requested; negative: requests wait for nodes as in YARN."""
     srpt_weight = 0.0
-    """Where rows compete, what the work left weighs beside the packing score."""
+    """Weight of the remaining work relative to the packing score, where rows compete."""
     overbook: Mapping[str, float] = MappingProxyType({})
-    """How many times what a node has may be given out, of resources that the RM does not count."""
+    """Overbooking factor of a node's capacity, by resource that the RM does not count."""
 
     def needs(self, cluster: Cluster) -> F64:
-        """Return how contended what is special about each node is, of a fit that spares such nodes; else nothing."""
+        """Return for each node how contended its special resources are, if the fit spares such nodes; else empty."""
         return np.zeros(0)
 
 
 STARTED: Final = -1
-"""``APPLICATION.master_since_ms`` of one that has asked for something."""
+"""``APPLICATION.master_since_ms`` of an application that has requested containers."""
 ACTIVE: Final = 1
 """`treadle.events.ApplicationState.ACTIVE`."""
 
 
 @inner
 def waits_for_master(view: View, app: int) -> bool:
-    """Say whether an application's AM has no container, neither allocated nor proposed."""
+    """Return whether an application's AM has no container, neither allocated nor proposed."""
     if view.apps[app].state != ACTIVE or not view.apps[app].awaiting_am:
         return False
     return bool(view.apps[app].pending > view.apps[app].assumed_count and view.apps[app].first_row >= 0)
@@ -228,7 +229,7 @@ def waits_for_master(view: View, app: int) -> bool:
 
 @inner
 def is_starting(view: View, app: int, now_ms: int, timeout_ms: int) -> bool:
-    """Say whether an application's AM has its container, has asked for nothing yet, and is not late."""
+    """Return whether an application's AM has its container, has requested nothing yet, and is not late."""
     if view.apps[app].state != ACTIVE:
         view.apps[app].master_since_ms = 0
         return False
@@ -239,7 +240,7 @@ def is_starting(view: View, app: int, now_ms: int, timeout_ms: int) -> bool:
         view.apps[app].master_since_ms = STARTED
     if view.apps[app].master_since_ms == STARTED:
         return False
-    # A clock that stepped back must not let it start for longer.
+    # A clock that stepped back must not prolong the start.
     if view.apps[app].master_since_ms == 0 or view.apps[app].master_since_ms > now_ms:
         view.apps[app].master_since_ms = now_ms
     return bool(now_ms - view.apps[app].master_since_ms < timeout_ms)
@@ -247,7 +248,7 @@ def is_starting(view: View, app: int, now_ms: int, timeout_ms: int) -> bool:
 
 @inner
 def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, decide: int) -> bool:
-    """Say whether an application's AM would stay within its queues' maxima and its user's limit."""
+    """Return whether an application's AM would stay within its queues' maxima and its user's limit."""
     leaf, partition = view.apps[app].queue, view.rows[row].partition
     if leaf < 0 or not view.limit_known[leaf, partition]:
         return False
@@ -262,7 +263,7 @@ def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, decid
 
 @inner
 def master_fits_on(view: View, row: int, node: int, decide: int) -> bool:
-    """Say whether a node has room for an AM's row, and is held for no other."""
+    """Return whether a node has room for an AM's row, and is not reserved for another one."""
     if view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
         return False
     if view.nodes[node].backoff_until > decide or (view.nodes[node].hold_row >= 0 and view.nodes[node].hold_row != row):
@@ -276,9 +277,9 @@ def master_fits_on(view: View, row: int, node: int, decide: int) -> bool:
 
 @inner
 def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
-    """Say whether some node has room for an AM's row.
+    """Return whether some node has room for an AM's row.
 
-    ``nowhere`` has for each partition the last ask that found none, so that not each AM looks at all nodes.
+    ``nowhere`` has the last request without a node by partition, so that not every AM needs a search.
     """
     known, partition = True, view.rows[row].partition
     for r in range(len(view.counted)):
@@ -295,9 +296,10 @@ def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
 
 @kernel
 def hold_masters(view: View, rows: Records, which: I32, now_ms: int, timeout_ms: int, waiting: I32, found: I64) -> None:
-    """Hold the masters of those of some applications back that have no container, and list these.
+    """Hold back and list the AMs without a container of some applications.
 
-    Sets ``found`` to how many these are, how many AMs start, and when the first of these is late (`NEVER`: none).
+    Writes to ``found`` their number, the number of starting AMs, and the time when the first of these is late (`NEVER`:
+    none starts).
     """
     found[0] = found[1] = 0
     found[2] = NEVER
@@ -319,10 +321,10 @@ def hold_masters(view: View, rows: Records, which: I32, now_ms: int, timeout_ms:
 def admit_masters(
     view: View, rows: Records, waiting: I32, slots: int, decide: int, totals: F64, headroom: I64, nowhere: I64
 ) -> bool:
-    """Let some application masters through, the first ones of a list; say whether others are held back by that.
+    """Admit the first ``slots`` AMs of a list; return whether this holds others back.
 
-    Passed are those whose queue or user may have no more: no others must wait for them. Those for which no node has
-    room now are let through beyond that, since the only effect in this decide is that a node is held for them.
+    AMs whose queue or user is at its limit are skipped, so that they block no others. AMs for which no node has room
+    now are admitted additionally, since in this cycle they only get a node reserved.
     """
     for app in waiting:
         if slots <= 0:
@@ -342,7 +344,7 @@ class AllGate(Gate):
     """Every ask may be served at any time."""
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
-        """Let every row through."""
+        """Admit every row."""
         rows["may"] = 1
 
 
@@ -382,7 +384,7 @@ class HintsParameters(Parameters):
     )
 
     def needs(self) -> tuple[str, ...]:
-        """Return the event sources of durations: the store of earlier runs, or application masters."""
+        """Return the required event sources of durations: the history store, or application masters."""
         return ("profiles.store", "listener.address")
 
 

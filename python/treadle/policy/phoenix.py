@@ -1,7 +1,7 @@
 """Phoenix's order and gate.
 
-The least work left first, but contended classes before others; asks begin at what they prefer, and take the next
-alternative where that waits too long.
+The order is least remaining work first, but contended classes before others. The gate keeps requests on their preferred
+nodes and allows the next alternative where the wait becomes too long.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class PhoenixOrder(Order):
         self._set = parameters
 
     def use(self, keepers: Keepers) -> None:
-        """Go by how contended classes are."""
+        """Use the measured contention."""
         self._contention = cast(Contention, keepers[Contention])
 
     def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set each application's place in the order."""
+        """Set each application's position in the order."""
         cluster, contention = jobs.cluster, self._contention
         work = jobs.work() * jobs.part()
         key[:] = work
@@ -87,7 +87,7 @@ class PhoenixOrder(Order):
         return self._set.bound_factor if self._set.reorder == "bounded" else np.inf
 
     def _contended(self, cluster: Cluster, count: int) -> F64:
-        """Return for each application how contended the most contended class is that it waits too long for, else 0."""
+        """Return for each application the contention of its most contended class with too long a wait, else 0."""
         contended = np.zeros(count)
         classes, contention = cluster.classes, self._contention
         if not classes.active:
@@ -97,13 +97,13 @@ class PhoenixOrder(Order):
         at = classes.row_class[bound]
         known = at < len(contention.wait_ms)
         bound, at = bound[known], at[known]
-        # what nobody can serve must not pass those who can be served
+        # Unservable requests must not overtake servable ones.
         late = (contention.wait_ms[at] > self._set.wait_threshold_ms) & np.isfinite(contention.ratio[at])
         np.maximum.at(contended, rows["application"][bound[late]], contention.ratio[at[late]])
         return contended
 
     def _own_ms(self, jobs: Jobs, count: int) -> F64:
-        """Return how long a task of each application takes, the mean of those that it asks for."""
+        """Return the mean task duration of each application's requests, in ms."""
         rows = jobs.cluster.requests.at
         left = np.maximum(rows["count"] - rows["assumed"], 0) * (rows["application"] >= 0)
         app = np.maximum(rows["application"], 0)
@@ -111,7 +111,7 @@ class PhoenixOrder(Order):
         return np.bincount(app, left * self._contention.row_ms, count)[:count] / np.maximum(tasks[:count], 1.0)
 
     def _charge(self, order: I64, work: F64, took_ms: F64) -> None:
-        """Charge those who were passed with what those who passed them have got."""
+        """Charge overtaken applications with the task time of those that overtook them."""
         contention = self._contention
         passes = work[order] > np.minimum.accumulate(work[order][::-1])[::-1]
         contention.reordered = int(np.count_nonzero(passes))
@@ -121,13 +121,13 @@ class PhoenixOrder(Order):
 
 
 def arranged(work: F64, contended: F64, spent: np.ndarray, factor: float) -> I64:
-    """Return the order of applications: the least work first, within bands of work the most contended first.
+    """Return the order of applications: least work first; within a band of work, most contended first.
 
     Args:
-        work: what is left of each
-        contended: how contended its class is, 0 if it does not wait too long
-        spent: who may not be passed any more by one with more work
-        factor: the width of a band; infinite: there is one
+        work: remaining work of each
+        contended: contention of its class, 0 if its wait is not too long
+        spent: whether applications with more work may no longer overtake it
+        factor: the width of a band; infinite: one band
     """
     place = np.arange(len(work))
     least = work[work > 0.0].min(initial=np.inf)
@@ -135,13 +135,13 @@ def arranged(work: F64, contended: F64, spent: np.ndarray, factor: float) -> I64
     if np.isfinite(factor) and np.isfinite(least):
         band = np.floor(np.log(np.maximum(work, least) / least) / np.log(factor)).astype(np.int64)
     fixed = np.sort(work[spent])
-    # behind each of those who may not be passed begins a segment of its own
+    # a new segment starts after each application that cannot be overtaken any more
     segment = np.searchsorted(fixed, work, side="left")
     return np.lexsort((place, work, -contended, spent, segment, band))
 
 
 CHECK_MS = 1_000
-"""While asks are kept at what they prefer, waits are looked at this often though nothing happens."""
+"""While requests are restricted to their preferences, waits are checked this often (ms) even without events."""
 
 
 class PhoenixGateParameters(Parameters):
@@ -170,11 +170,11 @@ class PhoenixGate(Gate):
         self._since_ms: dict[Choice, int] = {}
 
     def use(self, keepers: Keepers) -> None:
-        """Go by how contended classes are."""
+        """Use the measured contention."""
         self._contention = cast(Contention, keepers[Contention])
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
-        """Let every row through, and say how far each may depart from what it prefers."""
+        """Admit every row, and set how far each may depart from its preferences."""
         rows["may"] = 1
         self.waits_for, self.due_ms = "", NEVER
         self._contention.relaxed = []
@@ -200,7 +200,7 @@ class PhoenixGate(Gate):
                 self._contention.relaxed.append(where)
 
     def _next_level(self, cluster: Cluster, chosen: Choice, left: I64, rows: I64, now_ms: int) -> int:
-        """Return how far the asks of a choice may go: one alternative more or less than before, or as far."""
+        """Return the new level of a choice's requests: one alternative more or less, or the same."""
         level, contention = self._contention.levels[chosen], self._contention
         if not left.any():
             self._since_ms[chosen] = now_ms
@@ -216,7 +216,7 @@ class PhoenixGate(Gate):
                 return level + 1
         elif level > 0:
             narrow = self._class(cluster, chosen, level - 1)
-            # a part of their own work is counted there already
+            # a part of their own work is already counted there
             spread = contention.of(contention.servers, narrow) / max(contention.of(contention.servers, at), 1e-9)
             if (
                 contention.wait_with(narrow, own_ms * max(1.0 - spread, 0.0))
@@ -227,7 +227,7 @@ class PhoenixGate(Gate):
         return level
 
     def _waited_ms(self, chosen: Choice, cluster: Cluster, rows: I64, now_ms: int) -> int:
-        """Return how long the asks of a choice have stood at their level without a container: a wait that was seen."""
+        """Return the ms that a choice's requests have been at their level without a container: an observed wait."""
         contention = self._contention
         applications = cluster.requests.at["application"][rows]
         since = contention.since_ms[applications] if applications.max() < len(contention.since_ms) else np.array([-1])
@@ -236,7 +236,7 @@ class PhoenixGate(Gate):
         return min(stood, max(seen)) if seen else 0
 
     def _lifts(self, at: int, wider: int) -> bool:
-        """Say whether the most contended class would get more to do, which these asks are not in yet."""
+        """Return whether the most contended class, which these requests do not use yet, would get more work."""
         most = self._contention.most
         if most < 0 or most in (at, wider):
             return most == wider and most != at

@@ -1,4 +1,4 @@
-"""A policy: five parts put together, and the loop that fills a decide with proposals."""
+"""A policy: five parts, and the loop that fills a cycle with proposals."""
 
 from __future__ import annotations
 
@@ -59,23 +59,23 @@ ALL_AT_ONCE: Final = 1 << 62
 
 
 class Opened(NamedTuple):
-    """What is said of each request row and the order's keys, before what is held back is let through.
+    """The gate's result and the order's keys before held requests are admitted to idle nodes.
 
-    `restore` restores them, so that whoever reads the decide's arrays finds why an ask was not served.
+    `restore` puts them back, so that readers of the cycle's arrays find why a request was not served.
     """
 
     rows: Records
     key: F64
 
     def restore(self, scratch: Scratch) -> None:
-        """Restore them."""
+        """Put them back."""
         for name in ("may", "quota", "why", "age"):
             scratch.rows[name] = self.rows[name]
         scratch.apps["key"] = self.key
 
 
 NO_STEP: Final = -1
-"""Of a fit: it scores no nodes."""
+"""The step number of a fit that scores no nodes."""
 
 NODE_LOCALITY_DELAY = 40
 """YARN's default of yarn.scheduler.capacity.node-locality-delay."""
@@ -84,11 +84,11 @@ HEARTBEAT_MS = 1000
 """YARN's default of yarn.resourcemanager.nodemanagers.heartbeat-interval-ms."""
 
 Fallback = Callable[[PartFailure], Settings]
-"""What to follow after a part has failed. Raises what it is given when there is nothing else."""
+"""Returns the settings to use after a part failed; raises the failure if there are none."""
 
 
 def integer(settings: dict[str, str], key: str, default: int) -> int:
-    """Return a setting of the RM as an integer; what is none counts as not set."""
+    """Return a setting of the RM as an integer; an invalid one counts as not set."""
     try:
         return int(settings.get(key, default))
     except ValueError:
@@ -96,19 +96,19 @@ def integer(settings: dict[str, str], key: str, default: int) -> int:
 
 
 def no_fallback(failure: PartFailure) -> Settings:
-    """Follow nothing else: raise the failure."""
+    """Raise the failure: there is no fallback."""
     raise failure
 
 
 class Policy:
-    """Answers who gets what where, by five parts; any goes with any. Outlives the models that snapshots make."""
+    """Decides which request gets which node, by any combination of five parts. Outlives the models of snapshots."""
 
     def __init__(self, settings: Settings, fallback: Fallback = no_fallback, watch: Watch = unwatched) -> None:
         self._scratch: Scratch | None = None
         self._fallback = fallback
         self._calls = Calls(watch)
         self._kept: Keepers = {}
-        """What parts keep beside the model; of earlier parts too, as long as those that run may give way to them."""
+        """State of parts outside the model, including parts of an earlier policy that may return as the fallback."""
         self.holds = Holds()
         self._delayed = False
         self._decided: tuple[Cluster, DecideParameters] | None = None
@@ -118,10 +118,10 @@ class Policy:
             self._follow_another(failure)
 
     def configure(self, settings: Settings) -> None:
-        """Use other parts from now on; what is held stays held, and what parts keep if they are of its kind.
+        """Use other parts from now on; reservations stay, and so does state that the new parts use.
 
         Raises:
-            PartFailure: one of them cannot be made; those of before stay.
+            PartFailure: a part cannot be created; the old parts stay.
         """
         chosen = settings.policy
         gate: Gate = self._make(chosen.gate)
@@ -136,7 +136,7 @@ class Policy:
         self._keepers: Keepers = {
             part.keeper: self._kept.get(part.keeper) or part.keeper() for part in parts if part.keeper
         }
-        """Those of these parts, in the order in which they are brought up to date."""
+        """The state of the current parts, in update order."""
         for keeper in self._keepers.values():
             keeper.configure(settings)
         for part in parts:
@@ -147,23 +147,23 @@ class Policy:
         self._not_overbooked: tuple[str, ...] = ()
         self._overbooks: Mapping[int, float] = {}
         self.jobs: Jobs | None = None
-        """Those of the latest decide."""
+        """The jobs of the latest cycle."""
         self._durations_ms: F64 = np.zeros(0)
         keyed = [part.parameters for part in (chosen.share, chosen.order, chosen.fit)]
         after = [parameters.recompute_after for parameters in keyed if isinstance(parameters, KeyedFilePart)]
         self._recompute_after = min(after, default=ALL_AT_ONCE)
-        """Containers placed before `_fill` must be called again."""
+        """Number of placed containers after which `_fill` must be called again."""
         self._from_files = isinstance(chosen.gate.parameters, FilePart) or bool(after)
 
     def _make(self, part: Part) -> Any:
         return part.make(self._calls) if isinstance(part.parameters, FilePart) else part.make()
 
     def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know about the policy on this cluster."""
+        """Return warnings for the administrator about the policy on this cluster."""
         return (*self.share.warnings(), *self._not_overbooked)
 
     def waits_for(self) -> str:
-        """Return for what asks are held back on purpose that the RM would serve, in a few words; empty if none is."""
+        """Return why requests that the RM would serve are deliberately held back, as a short text; empty if none is."""
         overbook = "room within the bounds of overbook" if self._overbooks else ""
         headroom = "room for the largest ask too" if self._settings.hold.headroom else ""
         nodes = "nodes that asks may use" if self._restricts else ""
@@ -172,15 +172,15 @@ class Policy:
 
     @property
     def latest(self) -> Scratch | None:
-        """What the latest decide has kept, None before the first; to be read only."""
+        """Scratch data of the latest cycle, None before the first; read-only."""
         return self._scratch
 
     def latest_on(self, cluster: Cluster) -> Scratch | None:
-        """Return `latest` if that decide was made on this model, else None; a snapshot brings another one."""
+        """Return `latest` if that cycle was computed on this model, else None; a snapshot creates another model."""
         return self._scratch if self._decided is not None and self._decided[0] is cluster else None
 
     def node_reasons(self, cluster: Cluster, view: View, row: int) -> U8:
-        """Return what is against each node for a request row (`NodeReason`), as the latest decide left it."""
+        """Return for each node why a request row cannot use it (`NodeReason`), after the latest cycle."""
         found, scratch = np.zeros(len(view.nodes), np.uint8), self.latest_on(cluster)
         if self._decided is not None and scratch is not None and row < len(scratch.rows):
             node_reasons(view, scratch, self._decided[1], row, found)
@@ -188,32 +188,32 @@ class Policy:
 
     @property
     def observes(self) -> bool:
-        """Whether it keeps anything beside the model for which it must see events."""
+        """Whether its state outside the model needs events."""
         return any(keeper.observes for keeper in self._kept.values())
 
     def observe(self, event: Event, cluster: Cluster) -> None:
-        """Note an event that the model has just taken, if it `observes`; not while a snapshot comes."""
+        """Process an event that the model has just applied, if it `observes`; not during a snapshot."""
         for keeper in self._kept.values():
             keeper.observe(event, cluster)
 
     def apply(self, event: Samples, cluster: Cluster) -> None:
-        """Take back the samples of an earlier engine; raises `ModelError` for a number that is not possible."""
+        """Restore the samples of an earlier engine; raises `ModelError` for an invalid number."""
         for keeper in self._kept.values():
             keeper.apply(event, cluster)
 
     def contention(self, cluster: Cluster) -> str:
-        """Return in a few words how contended classes of nodes are, and what was given up; empty if nobody asks."""
+        """Return a short text on contended node classes and dropped preferences; empty if no part uses them."""
         if not cluster.classes.active:
             return ""
         return "; ".join(filter(None, (keeper.summary(cluster) for keeper in self._keepers.values())))
 
     def samples(self, cluster: Cluster) -> Samples | None:
-        """Return what another engine should know of what this one keeps, as far as it has changed; else None."""
+        """Return the changes that another engine needs to continue; None if there are none."""
         found = (keeper.samples(cluster) for keeper in self._kept.values())
         return next((samples for samples in found if samples is not None), None)
 
     def follow(self, old: Cluster, cluster: Cluster, carried: Carried) -> None:
-        """Go on after a snapshot, with the model that it has made, which has taken over what the old one had."""
+        """Continue after a snapshot with the new model, which has taken over the old one's learned state."""
         nodes = carried.nodes
         for keeper in self._kept.values():
             keeper.follow(old, cluster, carried)
@@ -221,27 +221,26 @@ class Policy:
         if self._scratch is not None:
             counters = self._scratch.counters
             counters[BUNDLE] = _new_index(nodes, int(counters[BUNDLE]))
-            counters[CURSOR] = _new_index(nodes, int(counters[CURSOR]) - 1) + 1  # it is one after the node chosen last
+            counters[CURSOR] = _new_index(nodes, int(counters[CURSOR]) - 1) + 1  # one after the last chosen node
 
     def waits(self, now_ms: int) -> bool:
-        """Say whether time alone may change the next answer: a row waits for a nearer node, or the gate is due."""
+        """Return whether time alone may change the next answer: a row waits for a nearer node, or the gate is due."""
         return self._delayed or now_ms >= self.gate.due_ms
 
     def decide(
         self, cluster: Cluster, view: View, now_ms: int, limit: int, stop_at: int = 0, *, commits: bool = True
     ) -> Batch:
-        """Return at most ``limit`` proposals, which are assumed in the columns already.
+        """Return at most ``limit`` proposals, already counted as in flight in the tables.
 
-        When a part fails, what has been proposed stays, and the parts of the fallback go on from there. `note_use`
-        must follow.
+        If a part fails, the proposals so far stay, and the fallback's parts continue from there. Call `note_use` next.
 
         Args:
             cluster: the model
             view: its tables
             now_ms: the RM's time
-            limit: how many proposals there may be
-            stop_at: the call to a part from a file that was stopped when these events came first (0: none)
-            commits: whether the proposals may be committed; without, nothing else that they change outlives the call
+            limit: maximum number of proposals
+            stop_at: the call of a custom part that was stopped when these events were first processed (0: none)
+            commits: whether the proposals may be committed; if not, their other effects end with the call
         """
         cluster.apps.sort()
         self._calls.begin(stop_at)
@@ -267,13 +266,13 @@ class Policy:
         return Batch(out[:placed].copy(), asked[:placed].copy(), cluster.decide, now_ms, placed)
 
     def note_use(self, cluster: Cluster, view: View) -> None:
-        """Note what applications use from now on, after a decide: what is assumed counts, what is given up does not."""
+        """Record the applications' usage after a cycle: proposals in flight count, expired ones do not."""
         assert self._scratch is not None
         note_use(view.apps, view.app_amounts, view.counted, cluster.apps.in_use(), self._scratch.rates[CLUSTER])
         cluster.apps.drop_ended()
 
     def _follow_another(self, failure: PartFailure) -> None:
-        """Use the parts that the fallback names; ask it again if they cannot be made either."""
+        """Use the fallback's parts; ask for another fallback if these cannot be created."""
         while True:
             settings = self._fallback(failure)
             try:
@@ -283,7 +282,7 @@ class Policy:
                 failure = another
 
     def _new_scratch(self, cluster: Cluster, out: Records, asked: I64) -> Scratch:
-        """Return the arrays of the inner loop, with room for an answer; what outlives a decide is that of the last."""
+        """Return the inner loop's arrays, with room for an answer, and with the lasting state of the last cycle."""
         leaves = len(cluster.queues.at) if self.fit.across_queues else 1
         return scratch_for(
             cluster,
@@ -299,7 +298,7 @@ class Policy:
         )
 
     def _overbooked(self, cluster: Cluster) -> dict[int, float]:
-        """Return the resources that the fit overbooks, and how many times; note those that it cannot."""
+        """Return the overbooked resources with their factors; record those that cannot be overbooked."""
         overbooked, warnings = {}, []
         for name, factor in self.fit.overbook.items():
             if name not in cluster.types.names:
@@ -312,7 +311,7 @@ class Policy:
         return overbooked
 
     def _place(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> DecideParameters:
-        """Fill the answer up from wherever it is; return the numbers that it was done by."""
+        """Fill the rest of the answer; return the parameters used."""
         parameters = self._parameters(cluster, view, scratch, now_ms)
         self._scratch = scratch = self._begin(cluster, view, now_ms, scratch)
         if parameters.root < 0:
@@ -321,7 +320,7 @@ class Policy:
         for partition in range(len(cluster.names.partitions)):
             end = 0
             while end < most:
-                if self._recompute_after < ALL_AT_ONCE:  # a share, an order or a fit is from a file
+                if self._recompute_after < ALL_AT_ONCE:  # a share, an order or a fit is a custom part
                     scratch = self._fill(cluster, now_ms, partition, scratch)
                 end = min(most, int(scratch.counters[PLACED]) + self._recompute_after)
                 if place(view, scratch, parameters, partition, end) < end:
@@ -336,12 +335,12 @@ class Policy:
         return parameters
 
     def _begin(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> Scratch:
-        """Let those speak that are asked once a decide: estimate, gate, and orders that are compiled.
+        """Run the estimate, the gate and compiled orders; once per cycle.
 
-        Adds up the service attained up to now. Returns the arrays of the inner loop with the nodes that asks may use.
+        Adds up the service attained until now. Returns the inner loop's arrays with the nodes that requests may use.
 
         Raises:
-            PartFailure: one failed.
+            PartFailure: a part failed.
         """
         elapsed_ms = max(now_ms - cluster.charged_ms, 0) if cluster.charged_ms >= 0 else 0
         charge(view.apps, cluster.apps.in_use(), elapsed_ms)
@@ -382,7 +381,7 @@ class Policy:
         return self._choose_nodes(cluster, view, scratch)
 
     def _ask_gate(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> None:
-        """Let the gate say what may be served now."""
+        """Let the gate admit requests."""
         reset_row_records(scratch.rows, UNBOUNDED)
         if isinstance(self.gate, FileGate):
             self.gate.fill(self.cluster_view(cluster, now_ms, 0), scratch.rows["may"])
@@ -393,7 +392,7 @@ class Policy:
             cluster.ended = cluster.ended[:0]
 
     def _choose_nodes(self, cluster: Cluster, view: View, scratch: Scratch) -> Scratch:
-        """Say which nodes asks may use, where constraints say that they may not use all."""
+        """Set the nodes that requests may use, where constraints exclude some."""
         if not cluster.classes.active:
             return scratch
         node_sets, row_nodes = cluster.classes.packed, rows_bound(cluster, view)
@@ -407,9 +406,9 @@ class Policy:
         )
 
     def _open_for_idle(self, scratch: Scratch) -> Opened | None:
-        """Let through what the gate holds back from all but idle machines, by arrival.
+        """Admit held requests to otherwise idle nodes, by arrival.
 
-        Returns what that overwrites; None if nothing is let through.
+        Returns the overwritten values; None if nothing is admitted.
         """
         rows, keys = scratch.rows, scratch.apps["key"]
         before = Opened(rows.copy(), keys.copy())
@@ -419,10 +418,10 @@ class Policy:
         return before
 
     def _fill(self, cluster: Cluster, now_ms: int, partition: int, scratch: Scratch) -> Scratch:
-        """Ask share, order and fit for their numbers, as far as they are from files; return where they are.
+        """Get the numbers of a custom share, order and fit; return the arrays with them.
 
         Raises:
-            PartFailure: one failed.
+            PartFailure: a part failed.
         """
         cluster_view = self.cluster_view(cluster, now_ms, partition)
         if isinstance(self.share, FileShare):
@@ -434,9 +433,9 @@ class Policy:
         return scratch
 
     def cluster_view(self, cluster: Cluster, now_ms: int, partition: int) -> ClusterView:
-        """Return what a part from a file sees."""
+        """Return the input of a custom part."""
         random = np.random.default_rng((self._settings.seed, cluster.decide, self._calls.number))
-        assert self.jobs is not None  # there is a decide
+        assert self.jobs is not None  # only within a cycle
         return ClusterView(cluster, self.jobs, now_ms, partition, random, self._durations_ms)
 
     def _parameters(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> DecideParameters:
@@ -474,13 +473,13 @@ def _new_index(nodes: I32, node: int) -> int:
 
 
 def _place_shared(cluster: Cluster, view: View, scratch: Scratch, parameters: DecideParameters) -> None:
-    """Give what is left idle on nodes of non-exclusive labels to the applications that the gate lets through."""
+    """Give idle nodes with non-exclusive labels to the applications that the gate admits."""
     shared = cluster.shared_partitions()
     before = scratch.rows[["why", "age"]].copy() if shared else None
     for partition in shared:
         scratch.rows["done"] = scratch.rows["nearest"] = 0
         place(view, scratch, parameters._replace(lends=True), partition, len(scratch.out))
-    if before is not None:  # who gets nothing there either waits for what stood in the way where it asks, or for room
+    if before is not None:  # without a container there, the reason of its own partition stays
         why = scratch.rows["why"]
         waits = (why != Reason.PLACED) & ((before["why"] != Reason.TOO_LARGE) | (why == Reason.TOO_LARGE))
         for name in ("why", "age"):

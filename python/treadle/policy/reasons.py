@@ -1,7 +1,7 @@
-"""Why a request waits: what the inner loop writes down of each as it passes it.
+"""Reasons why a request waits, as the inner loop records them.
 
-A decide that does not come to a request, since its answer was full before, leaves what the latest one said, and how
-many decides ago that was (`treadle.policy.state.ROW`).
+A cycle that fills its answer before it reaches a request keeps the request's last reason and counts the cycles since
+(`treadle.policy.state.ROW`).
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from treadle.policy.state import Scratch
 
 
 class Reason(IntEnum):
-    """What the loop did with a request when it came to it last."""
+    """Result of the last cycle that reached a request."""
 
     NEW = 0
-    """No decision has come to it yet."""
+    """No cycle has reached it yet."""
     PLACED = 1
-    """A container of it was proposed, or all are, and the ResourceManager has not answered yet."""
+    """A container of it was proposed, or all are in flight."""
     BEHIND = 2
-    """Another ask of its application, before it, waits for a nearer node."""
+    """An earlier request of its application waits for a nearer node."""
     NEARER_NODE = 3
-    """It waits for a node nearer to its data; others would do."""
+    """It waits for a node nearer to its data; others would fit."""
     BACKOFF = 4
-    """The ResourceManager turned it, or its application, down recently; it is proposed again after some decisions."""
+    """The ResourceManager recently rejected it, or its application; it is proposed again after some cycles."""
     GATE = 5
-    """The policy's gate holds it back, or lets no more of it run now."""
+    """The policy's gate holds it back, or admits no more of it now."""
     QUEUE_MAXIMUM = 6
     """A queue is at its maximum."""
     GUARANTEED_TO_OTHERS = 7
     """The rest of a queue is guaranteed to its other children, which other engines serve."""
     USER_LIMIT = 8
-    """The user is at the limit of the queue, or the application at that of its user."""
+    """The user is at the limit in the queue, or the application at the limit of its user."""
     SATURATED = 9
-    """No node has anything left of a resource that it needs."""
+    """No node has any of a needed resource left."""
     TOO_LARGE = 10
-    """The ask is larger than any node of its partition, were it empty."""
+    """The request is larger than any empty node of its partition."""
     CONSTRAINT = 11
-    """None of the nodes that its requirements, places, blacklist and the policy leave has room."""
+    """None of the nodes that its requirements, localities, blacklist and the policy allow has room."""
     HELD_FOR_ANOTHER = 12
-    """Of the nodes with room all are kept free for other asks."""
+    """All nodes with room are reserved for other requests."""
     FULL = 13
     """No node has room now."""
 
 
 class NodeReason(IntEnum):
-    """What is against a node for a request; the first that holds."""
+    """Why a node cannot serve a request; the first reason that applies."""
 
     ELSEWHERE = 0
     TOO_SMALL = 1
@@ -68,33 +68,33 @@ class NodeReason(IntEnum):
 
 
 FOUND_NO_NODE: Final = Reason.CONSTRAINT
-"""From here on a search has found no node; all before stood in the way of one."""
+"""From this reason on a search has found no node; the reasons before prevent a search."""
 
 
 @inner
 def set_reason(scratch: Scratch, row: int, why: int) -> None:
-    """Write down why a request waits."""
+    """Record why a request waits."""
     scratch.rows[row].why = why
     scratch.rows[row].age = 0
 
 
 @inner
 def close_row(scratch: Scratch, row: int, why: int) -> None:
-    """Leave a request alone for the rest of the decide."""
+    """Exclude a request for the rest of the cycle."""
     scratch.rows[row].done = 1
     set_reason(scratch, row, why)
 
 
 @inner
 def reset_reason(view: View, scratch: Scratch, row: int) -> None:
-    """Know nothing of a request that no decide has come to: its place had what was said of another one."""
+    """Reset the reason of a request that no cycle has reached: its row may have belonged to another one."""
     if not view.rows[row].met:
         view.rows[row].met = 1
         set_reason(scratch, row, Reason.NEW)
 
 
 def reasons(view: View, scratch: Scratch) -> Records:
-    """Return ``why`` and ``age`` of each request row; of one that no decide has come to `Reason.NEW`."""
+    """Return ``why`` and ``age`` of each request row; `Reason.NEW` if no cycle has reached it."""
     reason_records = np.zeros(len(view.rows), [("why", "u1"), ("age", "u2")])
     size = min(len(view.rows), len(scratch.rows))
     for name in ("why", "age"):

@@ -1,19 +1,19 @@
-"""Reserved nodes: nodes kept free for asks that are too large for what becomes free at once.
+"""Reserved nodes: kept free for requests that are too large for the gaps that become free one at a time.
 
-A reserved node is not a reservation of YARN's, which reserves resources of a node for one container and counts them as
-used. Here nothing counts as used; the engine only places nothing else there (columns ``hold_row``, ``hold_node``).
+A reserved node is not a YARN reservation, which books resources of a node for one container and counts them as used.
+Here nothing counts as used; the engine only places nothing else there (columns ``hold_row``, ``hold_node``).
 
-An ask that some node could take if it were empty, but that fits on no node now, would starve if smaller asks took
-every gap. So when a smaller ask was placed although the large one, had it fitted, would have come first, the node that
-lacks least is reserved: nothing else goes there until the large ask fits, is withdrawn, or the time is over. Then a
-node is chosen again, another one if the first still lacks as much.
+A request that fits on an empty node but on no node now would starve if smaller requests took every gap. So when a
+smaller request was placed that the large one would have preceded, the node with the least missing is reserved: nothing
+else is placed there until the large request fits, is withdrawn, or the reservation expires. Then a node is chosen
+again, another one if the first still lacks as much.
 
-A reserved node idles in part, so only a share of the nodes may be reserved. Where the shares of a tree are compared
-there is no such bound, since the application that is served next is owed the node.
+A reserved node idles in part, so the reserved fraction of nodes is limited. There is no limit where shares of a tree
+are compared, since the application that is served next is entitled to the node.
 
-Says which applications and nodes a policy holds back on purpose, by whatever part.
+`held_back` lists the applications and nodes that a policy deliberately holds back, whichever part does.
 
-Puts back what proposals have changed that nobody will commit (`observe_only`): they charge nobody.
+`DecideCheckpoint` undoes changes by proposals that are never committed (`observe_only`): they charge no application.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from treadle.proposals import Held
 
 @kernel
 def missing_share(view: View, scratch: Scratch, row: int, node: int) -> float:
-    """Return the largest share of the node's resources that is still missing for the ask; -1 if it can never fit."""
+    """Return the largest fraction of the node's resources still missing for a row; -1 if it can never fit."""
     missing = 0.0
     for r in range(len(view.counted)):
         if view.counted[r]:
@@ -48,9 +48,9 @@ def missing_share(view: View, scratch: Scratch, row: int, node: int) -> float:
 
 @kernel
 def best_hold(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
-    """Return the node with the least missing on which the ask would fit if it were empty, or -1.
+    """Return the node with the least missing on which the request would fit if it were empty, or -1.
 
-    A node that was held for the row in vain comes last.
+    The node of the row's last failed reservation comes last.
     """
     best, best_missing = -1, 1e18
     for node in range(len(view.nodes)):
@@ -71,23 +71,23 @@ def best_hold(view: View, scratch: Scratch, parameters: DecideParameters, row: i
 
 
 class Holds:
-    """What the columns of nodes and rows do not have about reserved nodes."""
+    """State of reserved nodes that the tables of nodes and rows do not contain."""
 
     def __init__(self) -> None:
         self._missing: dict[int, float] = {}
-        """For each reserved node the share of it that was missing when it was reserved."""
+        """The missing fraction of each reserved node at the time of reservation."""
 
     def __len__(self) -> int:
         return len(self._missing)
 
     def follow(self, cluster: Cluster, nodes: I32) -> None:
-        """Keep the reserved nodes that a snapshot's model took over; ``nodes`` has the new index of each old node."""
+        """Keep the reservations that a snapshot's model took over; ``nodes`` maps old node indices to new ones."""
         now = {int(nodes[node]): missing for node, missing in self._missing.items()}
         held = cluster.nodes.at["hold_row"]
         self._missing = {node: missing for node, missing in now.items() if node >= 0 and held[node] >= 0}
 
     def forget_ended(self, cluster: Cluster, view: View, now_ms: int) -> bool:
-        """Release nodes whose time is over, whose row has no ask any more, or that may not be used; True if any was."""
+        """Release expired or unusable nodes and those without an open request; return whether there were any."""
         released = False
         for node in sorted(self._missing):
             row = int(view.nodes["hold_row"][node])
@@ -113,7 +113,7 @@ class Holds:
         view.rows["hold_avoid"][row] = node if missing >= self._missing[node] else -1
 
     def choose(self, view: View, scratch: Scratch, parameters: DecideParameters, hold: Hold) -> None:
-        """Reserve nodes for rows that were passed over in this decide, first come first served."""
+        """Reserve nodes for rows that were overtaken in this cycle, first come first served."""
         if hold.duration_ms == 0 or scratch.counters[BIG_COUNT] == 0:
             return
         left = self._may_be_held(view, 1.0 if parameters.compares_shares else hold.nodes_share)
@@ -133,7 +133,7 @@ class Holds:
                 left[partition] -= 1
 
     def _may_be_held(self, view: View, share: float) -> I64:
-        """Return by partition how many more nodes may be reserved: a share of those that may be used, at least one."""
+        """Return by partition how many more nodes may be reserved: a fraction of the usable ones, at least one."""
         usable = view.nodes["partition"][view.nodes["state"] == 1]
         held = view.nodes["partition"][list(self._missing)]
         nodes = np.bincount(usable, minlength=MAX_PARTITIONS)
@@ -144,10 +144,10 @@ _COUNTERS = [OFFERS, CURSOR, BUNDLE, SCORED]
 
 
 class DecideCheckpoint:
-    """What is kept from decide to decide, as it was before one. Assumed allocations are restored elsewhere."""
+    """The state across cycles as of the start of a cycle. Proposals in flight are restored elsewhere."""
 
     def __init__(self, view: View, scratch: Scratch) -> None:
-        """Remember it."""
+        """Save the state."""
         self._counters = scratch.counters[_COUNTERS]
         self._averages = scratch.averages.copy()
         self._deficits = scratch.shares.deficits.copy()
@@ -157,10 +157,10 @@ class DecideCheckpoint:
         self._holds = view.rows["hold_node"].copy()
 
     def restore(self, view: View, scratch: Scratch, proposed: Records) -> None:
-        """Put it back; of rows that wait for a nearer node only those that were ``proposed``: the others wait on."""
+        """Restore the state; for rows that wait for a nearer node only ``proposed`` ones: the others wait on."""
         scratch.counters[_COUNTERS] = self._counters
         scratch.averages[:] = self._averages
-        if scratch.shares.deficits.shape == self._deficits.shape:  # else another policy took over meanwhile
+        if scratch.shares.deficits.shape == self._deficits.shape:  # otherwise another policy took over meanwhile
             scratch.shares.deficits[:] = self._deficits
         rows = proposed["row"]
         view.rows["waiting_since_ms"][rows] = self._waiting_ms[rows]
@@ -170,7 +170,7 @@ class DecideCheckpoint:
 
 
 def held_back(view: View, scratch: Scratch) -> Held:
-    """Return what is held back as of the latest decide, whose arrays ``scratch`` has."""
+    """Return the applications and nodes held back by the latest cycle, whose arrays are ``scratch``."""
     size = min(len(view.rows), len(scratch.rows))
     rows = view.rows[:size]
     asks = (rows["application"] >= 0) & (rows["count"] > rows["assumed"])
@@ -182,7 +182,7 @@ def held_back(view: View, scratch: Scratch) -> Held:
 
 
 def _nodes(view: View, scratch: Scratch, largest: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Return nodes that are held for an ask, keep room for a larger one, or are full by what is overbooked."""
+    """Return nodes that are reserved, keep headroom for a larger request, or are full with an overbooked resource."""
     held = view.nodes["hold_row"] >= 0
     size = min(len(held), len(scratch.available))
     left, bound = scratch.available[:size], scratch.bound == 1

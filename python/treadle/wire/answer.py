@@ -1,4 +1,4 @@
-"""Proposal frames: what the engine answers, and the text of its status."""
+"""Proposal frames: the engine's answers and their status text."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ from treadle.wire.schema import PROPOSAL_MAGIC, VERSION, ProposalFlag, VersionEr
 
 _TEXT_MAX: Final = 400
 _TEXT_MIN: Final = 100
-"""Characters of a text, and so many where there is no room for more."""
+"""Maximum length of a text, in characters, if the full texts do not fit."""
 _WARNINGS_MAX: Final = 8
 _SAID_MAX: Final = 16
-"""Applications of which a status says something; fewer if their texts are long."""
+"""Maximum number of applications with texts in a status; fewer if their texts are long."""
 _SAID_TEXT_MAX: Final = 200
 _CUT: Final = "the status is too long: applications, warnings or ends of texts are left out of it"
 
 
 @dataclass
 class Status:
-    """What the ResourceManager shows of the engine, next to its metrics."""
+    """The engine's status in an answer, which the ResourceManager shows next to its metrics."""
 
     policy: str
     overrides_guarantees: bool = False
-    """Does it share otherwise than the capacities of queues say? The preemption monitor must then be off."""
+    """Whether the policy ignores queue capacities. The preemption monitor must then be off."""
     overrides_order: bool = False
-    """Does it order the applications of a queue otherwise than the queue says? Preemption inside queues must be off."""
+    """Whether the policy ignores the queues' ordering policies. Preemption inside queues must then be off."""
     configuration: int = 0
     config_error: str = ""
     policy_error: str = ""
     engine_error: str = ""
     frame_error: str = ""
-    """Why no frame is taken; empty as soon as one is."""
+    """Why frames are rejected; empty again after a valid one."""
     warnings: tuple[str, ...] = ()
     learned: str = ""
-    """What is known of the jobs that run, in a few words."""
+    """A short summary of learned values for the running jobs."""
     waits_for: str = ""
-    """For what asks that could be served are held back on purpose."""
+    """Why requests that could be served are deliberately held back."""
     keys_for: tuple[str, ...] = ()
-    """Types of the applications whose keys the frames should bring."""
+    """Application types whose attempt keys the frames should contain."""
     holds: tuple[tuple[int, str], ...] = ()
-    """Applications whose asks are held back on purpose, by their index, and for what."""
+    """Applications whose requests are deliberately held back: (index, reason)."""
     diagnostics: tuple[tuple[int, str], ...] = ()
-    """What applications should know, by their index."""
+    """Diagnostics for applications: (index, text)."""
     engines: Mapping[str, Any] = field(default_factory=dict)
-    """What there is to show of several engines, which the ResourceManager passes on unread; empty for one."""
+    """State of several engines, which the ResourceManager passes through; empty for one engine."""
     _sent: str = ""
 
     BYTES_MAX: ClassVar[int] = 65_536
-    """No status is longer: each character of its texts takes at most 12 bytes."""
+    """Maximum size of a status; each character of its texts takes at most 12 bytes."""
     ENGINES_BYTES_MAX: ClassVar[int] = 8192
-    """What is shown of several engines is left out if its text is longer."""
+    """The state of several engines is omitted above this size."""
 
     def changed(self) -> str:
         """Return the JSON text if it differs from the last one returned, else an empty text."""
@@ -68,11 +68,11 @@ class Status:
         return text
 
     def forget_sent(self) -> None:
-        """Send it again: a new connection may not have it."""
+        """Send the status again: a new connection may not have it."""
         self._sent = ""
 
     def _text(self) -> str:
-        """Return the JSON text; what has no room is cut, holds and diagnostics first, and a warning says so."""
+        """Return the JSON text; if it is too long, holds and diagnostics are cut first, and a warning says so."""
         fits = len(json.dumps(self.engines)) <= self.ENGINES_BYTES_MAX
         text = self._json(_SAID_MAX, _TEXT_MAX, self.warnings if fits else (_CUT, *self.warnings), fits)
         for most, text_max in ((4, _TEXT_MAX), (0, _TEXT_MAX), (0, _TEXT_MIN)):
@@ -103,18 +103,18 @@ class Status:
 PROPOSAL_HEADER: Final = Struct("<4sHHqqqii")
 
 PROPOSAL_ROW_BYTES: Final = 12
-"""Of a proposal without a transaction."""
+"""Size of a proposal without a transaction."""
 TRANSACTION_BYTES: Final = 4
-"""More with one."""
+"""Additional size of its transaction."""
 HELD_BYTES_MAX: Final = 1 << 16
-"""Of a column of what is held back: indices beyond 524,287 are not named."""
+"""Maximum size of a column of held indices; indices beyond 524,287 are not listed."""
 _HELD_SIZES: Final = Struct("<ii")
 _I32: Final = np.dtype("<i4")
 _ALL_FLAGS: Final = sum(ProposalFlag)
 
 
 def rows_within(reply_max_bytes: int, *, transactions: bool) -> int:
-    """Return how many proposals fit in an answer beside all else; below 0 if the longest of that does not fit."""
+    """Return how many proposals fit in an answer next to the longest other parts; negative if those do not fit."""
     row = PROPOSAL_ROW_BYTES + (TRANSACTION_BYTES if transactions else 0)
     beside = PROPOSAL_HEADER.size + _HELD_SIZES.size + 2 * HELD_BYTES_MAX + Status.BYTES_MAX
     return (reply_max_bytes - beside) // row
@@ -125,18 +125,18 @@ class Answer(NamedTuple):
 
     epoch: int
     sequence: int
-    """Of the frame that is answered, and was decided on."""
+    """Sequence number of the answered frame."""
     decide_us: int
     """Time spent in the engine."""
     resend: bool
-    """The engine lost track and wants a snapshot."""
+    """The engine lost its state and requests a snapshot."""
     proposals: Proposals
     status: str
     """A JSON object, or empty if nothing changed."""
     again: bool = False
-    """There is more to come: ask again after a tick."""
+    """More proposals are ready: the ResourceManager should ask again after a tick."""
     unserved: bool = False
-    """An application that asks has no living engine, or none shows life: this answer does not renew the lease."""
+    """An application with requests has no responsive engine: this answer does not renew the lease."""
     held: Held = NOTHING_HELD
 
 
@@ -171,7 +171,7 @@ def encode_answer(answer: Answer) -> bytes:
 
 
 def _bits(indices: npt.NDArray[np.int32]) -> bytes:
-    """Return a bit for each index up to the last one, the first of a byte lowest."""
+    """Return a bit for each index up to the largest one, least significant bit first."""
     inside = indices[indices < 8 * HELD_BYTES_MAX]
     bits = np.zeros(int(inside.max(initial=-1)) + 1, np.uint8)
     bits[inside] = 1
@@ -179,7 +179,7 @@ def _bits(indices: npt.NDArray[np.int32]) -> bytes:
 
 
 def _held(frame: bytes, at: int) -> tuple[Held, int]:
-    """Return what is held back, from an offset of a frame, and where that ends."""
+    """Return the held applications from an offset of a frame, and the end offset."""
     if at + _HELD_SIZES.size > len(frame):
         raise WireError("held", "the answer ends before it")
     sizes = _HELD_SIZES.unpack_from(frame, at)
@@ -195,10 +195,10 @@ def _held(frame: bytes, at: int) -> tuple[Held, int]:
 
 
 def decode_answer(frame: bytes, rows_max: int) -> Answer:
-    """Return what a proposal frame says.
+    """Return the content of a proposal frame.
 
     Raises:
-        WireError: it is malformed or has more than ``rows_max`` proposals; it names the field.
+        WireError: it is malformed or has more than ``rows_max`` proposals; the error names the field.
     """
     if len(frame) < PROPOSAL_HEADER.size:
         raise WireError("header", f"{len(frame)} bytes, a header has {PROPOSAL_HEADER.size}")

@@ -1,8 +1,8 @@
-"""Frames to events and back.
+"""Conversion of frames to events and back.
 
-A decoder belongs to one connection: names are sent once, so it remembers the texts since the last snapshot. It is
-strict. Whatever is not a frame of docs/wire-format.md raises `WireError`, after which only a snapshot is taken: the
-engine asks for one.
+A decoder belongs to one connection and keeps all texts since the last snapshot, because each is sent only once. It is
+strict: anything that docs/wire-format.md does not define raises `WireError`. After an error it accepts only a snapshot,
+which the engine requests.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from treadle.wire.schema import (
 )
 
 FATES_MAX: Final = INDEX_MAX
-"""Fates in one frame: more than an answer of any size has rows."""
+"""Maximum number of fates in a frame: more than any answer has rows."""
 
 _INT32: Final = np.iinfo(np.int32)
 
 
 def fates_of(runs: events.FateRuns) -> events.Fates:
-    """Return a row for each fate.
+    """Return one row for each fate.
 
     Raises:
-        WireError: there are more than `FATES_MAX`, or a position beyond the bound of an answer.
+        WireError: there are more than `FATES_MAX`, or a position is beyond the bound of an answer.
     """
     counts = runs.count.astype(np.int64)
     rows = int(counts.sum())
@@ -61,7 +61,7 @@ def fates_of(runs: events.FateRuns) -> events.Fates:
 
 
 def runs_of(fates: events.Fates) -> events.FateRuns:
-    """Return adjacent fates of adjacent positions in one row."""
+    """Return fates with equal fates of adjacent positions merged into one row."""
     sequence, position = np.asarray(fates.sequence, np.int64), np.asarray(fates.position, np.int32)
     fate = np.asarray(fates.fate, np.uint8)
     rows = len(sequence)
@@ -76,13 +76,13 @@ FRAME_HEADER: Final = Struct("<4sHHqqqiiHHI")
 SECTION_HEADER: Final = Struct("<HHII")
 
 RESOURCES_MAX: Final = 64
-"""More resource types than any cluster has: a header that says more is malformed."""
+"""Maximum number of resource types; a header with more is malformed."""
 
 _ALL_FLAGS: Final = int(FrameFlag.SNAPSHOT | FrameFlag.MORE | FrameFlag.OBSERVE)
 
 
 class FrameHeader(NamedTuple):
-    """What a frame says of itself; magic, version, section count and length are left to encoder and decoder."""
+    """The header of a frame, without magic, version, section count and length."""
 
     flags: int
     """Bits of `FrameFlag`."""
@@ -98,17 +98,17 @@ class FrameHeader(NamedTuple):
 
     @property
     def snapshot(self) -> bool:
-        """Does the frame start a snapshot?"""
+        """Whether the frame starts a snapshot."""
         return bool(self.flags & FrameFlag.SNAPSHOT)
 
     @property
     def more(self) -> bool:
-        """Does another part follow, so that no proposals are wanted yet?"""
+        """Whether another part follows, so that no answer is expected yet."""
         return bool(self.flags & FrameFlag.MORE)
 
     @property
     def observe(self) -> bool:
-        """Will nothing that is proposed be committed?"""
+        """Whether the proposals are only observed, never committed."""
         return bool(self.flags & FrameFlag.OBSERVE)
 
 
@@ -116,7 +116,7 @@ def read_frame_header(frame: bytes) -> tuple[FrameHeader, int]:
     """Return the header of a frame and the number of its sections.
 
     Raises:
-        WireError: the bytes cannot be a frame; it names the field.
+        WireError: the header is invalid; the error names the field.
     """
     if len(frame) < FRAME_HEADER.size:
         raise WireError("header", f"{len(frame)} bytes, a header has {FRAME_HEADER.size}")
@@ -162,7 +162,7 @@ _SECTION_OF: Final = {section.event: section for section in SECTIONS.values()}
 
 
 class FrameEncoder:
-    """Encodes the frames of one connection, in their order; it remembers the texts since the last snapshot."""
+    """Encodes the frames of one connection in order; keeps the texts since the last snapshot."""
 
     def __init__(self) -> None:
         self._indices: dict[str, int] = {}
@@ -193,7 +193,7 @@ class FrameEncoder:
         return write_frame_header(header, len(sections), length) + b"".join(sections)
 
     def _on_the_wire(self, event: events.Event) -> events.Event:
-        """Return the section that brings an event which is more than one."""
+        """Return the section for an event that is not a section itself, such as fates."""
         return runs_of(event) if isinstance(event, events.Fates) else event
 
     def _section(self, kind: int, event: events.Event, resources: int) -> bytes:
@@ -254,7 +254,7 @@ _KEYS: Final = SECTIONS["KEYS"].kind
 class Frame(NamedTuple):
     """A decoded frame: its header and its events, in the order in which they are to be applied.
 
-    The columns of the events are read-only views of the frame's bytes, not always aligned: copy one to keep it.
+    The columns of the events are read-only views of the frame's bytes, possibly unaligned: copy one to keep it.
     """
 
     header: FrameHeader
@@ -267,7 +267,7 @@ class FrameDecoder:
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._resources = 0
-        """R of the current snapshot; 0 while there is none."""
+        """R of the current snapshot; 0 before the first."""
         self._build: dict[int, Callable[[bytes, SectionPlan, int, int], events.Event]] = {
             SECTIONS["RESOURCE_TYPES"].kind: self._resource_types,
             SECTIONS["SETTINGS"].kind: self._settings,
@@ -275,11 +275,11 @@ class FrameDecoder:
 
     @property
     def texts(self) -> list[str]:
-        """The texts since the last snapshot, which columns of names index; to be read only."""
+        """The texts since the last snapshot, which name columns index; read-only."""
         return self._texts
 
     def decode(self, frame: bytes) -> Frame:
-        """Return what a frame says.
+        """Return the content of a frame.
 
         Raises:
             WireError: it is malformed, or a delta without a snapshot before it; the next frame must be a snapshot.
@@ -394,7 +394,7 @@ class FrameDecoder:
 
 
 def _wrong_value(field: str, value: int, check: CheckPlan, names: int) -> WireError:
-    """Return what is wrong with a value outside its bounds."""
+    """Return the error for a value outside its bounds."""
     if check.high == NAMES:
         return WireError(field, f"{value} is not a text's index: {names} were sent since the last snapshot")
     text = f"{value} is not in {check.low} to {check.high}"
@@ -409,7 +409,7 @@ def without_keys(frame: bytes) -> bytes:
     offset = FRAME_HEADER.size
     for _ in range(sections):
         kind, _, _, length = SECTION_HEADER.unpack_from(frame, offset)
-        if kind == _KEYS:  # the last kind there is
+        if kind == _KEYS:  # the last known kind
             return write_frame_header(header, sections - 1, offset) + frame[FRAME_HEADER.size : offset]
         offset += SECTION_HEADER.size + length
     return frame

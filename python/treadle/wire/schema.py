@@ -1,7 +1,7 @@
-"""The frames' schema, made of the annotations of events, for both directions of the wire (docs/wire-format.md).
+"""The schema of frames, derived from the events' annotations, for both directions (docs/wire-format.md).
 
-A section's columns lie one after another, so all offsets are a constant times the number of rows: a plan holds these
-constants and the decoder only multiplies. Adjacent columns with the same bounds are checked as one run of values.
+The columns of a section are contiguous, so all offsets are a constant times the number of rows: a plan holds these
+constants, and the decoder only multiplies. Adjacent columns with the same bounds are checked as one run of values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from treadle.events import NAMES, Column, Fate
 
 
 class WireError(ValueError):
-    """Bytes that are not a frame as docs/wire-format.md defines it; ``field`` names the part that is wrong."""
+    """Invalid bytes according to docs/wire-format.md; ``field`` names the wrong part."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -29,11 +29,11 @@ class WireError(ValueError):
 
 
 class TooManyError(WireError):
-    """More of something than there may be between two snapshots. A snapshot that has too many itself is no remedy."""
+    """Too many items between two snapshots. If the snapshot itself has too many, another one does not help."""
 
 
 class VersionError(WireError):
-    """The other end speaks another version of the wire; no snapshot is a remedy."""
+    """The peer uses another version of the wire; a snapshot does not help."""
 
 
 VERSION: Final = 6
@@ -42,7 +42,7 @@ PROPOSAL_MAGIC: Final = b"TRDP"
 
 
 class FrameFlag(IntFlag):
-    """What a frame's header says of the whole frame."""
+    """Flags in the header of a frame."""
 
     SNAPSHOT = 1
     MORE = 2
@@ -50,7 +50,7 @@ class FrameFlag(IntFlag):
 
 
 class ProposalFlag(IntFlag):
-    """What a proposal frame's header says of the whole answer."""
+    """Flags in the header of a proposal frame."""
 
     RESEND = 1
     AGAIN = 2
@@ -76,14 +76,14 @@ class SectionColumn(NamedTuple):
 
 
 class SectionSchema(NamedTuple):
-    """A kind of section: its number on the wire, the event that it is, and its columns, in order."""
+    """A kind of section: its number on the wire, its event, and its columns in order."""
 
     name: str
     kind: int
     event: type[events.Event]
     columns: tuple[SectionColumn, ...]
     whole: bool
-    """Is it never split over two frames?"""
+    """Whether it is never split over two frames."""
 
 
 def _columns(event: type[Any]) -> Iterator[SectionColumn]:
@@ -105,7 +105,7 @@ def _sections() -> Iterator[SectionSchema]:
 SECTIONS: Final[dict[str, SectionSchema]] = {
     section.name: section for section in sorted(_sections(), key=lambda section: section.kind)
 }
-"""The sections of a frame by name, in the order of their kinds: what the annotations of the events' fields say."""
+"""The sections of a frame by name, in the order of their kinds, from the annotations of the events' fields."""
 
 _DTYPES: Final[dict[str, np.dtype[np.generic]]] = {
     "u8": np.dtype(np.uint8),
@@ -117,7 +117,7 @@ _DTYPES: Final[dict[str, np.dtype[np.generic]]] = {
 
 
 class ColumnPlan(NamedTuple):
-    """Where a column lies: ``start`` times the number of rows is its first byte within the section's columns."""
+    """Position of a column: ``start`` times the number of rows is the offset of its first byte within the columns."""
 
     name: str
     field: str
@@ -128,20 +128,20 @@ class ColumnPlan(NamedTuple):
 
 
 class CheckPlan(NamedTuple):
-    """Adjacent columns whose values must lie within the same bounds, both included."""
+    """Adjacent columns whose values have the same bounds, both inclusive."""
 
     columns: tuple[str, ...]
     start: int
     dtype: np.dtype[np.generic]
     low: int
     high: int
-    """The highest value allowed; `NAMES` is the last text's index."""
+    """The highest value allowed; `NAMES` stands for the index of the last text."""
     is_index: bool
-    """Are these indices that the shim gives out?"""
+    """Whether the values are indices assigned by the shim."""
 
 
 class SectionPlan(NamedTuple):
-    """How a section lies in a frame with R resource types, and the event that it becomes."""
+    """The layout of a section in a frame with R resource types, and the event it decodes to."""
 
     name: str
     kind: int
@@ -175,12 +175,12 @@ def _plan(section: SectionSchema, resources: int) -> SectionPlan:
 
 @cache
 def plans(resources: int) -> dict[int, SectionPlan]:
-    """Return the plan of each kind of section but ``STRINGS``, for a cluster with this many resource types."""
+    """Return the plan of each kind of section except ``STRINGS``, for a number of resource types."""
     return {section.kind: _plan(section, resources) for name, section in SECTIONS.items() if name != "STRINGS"}
 
 
 def views(frame: bytes, plan: SectionPlan, offset: int, rows: int) -> dict[str, Any]:
-    """Return the columns of a section, which begin at ``offset``, by the fields of its event: views of the frame."""
+    """Return the columns of a section at ``offset`` by the fields of its event, as views of the frame."""
     columns: dict[str, Any] = {}
     shape = (rows,)
     for _, field, start, dtype, resources in plan.columns:
@@ -188,7 +188,7 @@ def views(frame: bytes, plan: SectionPlan, offset: int, rows: int) -> dict[str, 
         if resources == 0:
             columns[field] = np.ndarray(shape, dtype, frame, at)
         else:
-            # A resource type's amounts lie together: the transpose of (rows, R), without a copy.
+            # The amounts of a resource type are contiguous: transpose (rows, R) without a copy.
             columns[field] = np.ndarray((rows, resources), dtype, frame, at, (8, 8 * rows))
     return columns
 
@@ -206,7 +206,7 @@ def out_of_bounds(frame: bytes, check: CheckPlan, offset: int, rows: int, names:
 
 
 def document() -> dict[str, Any]:
-    """Return the schema as JSON takes it: what Java reads frames by, and recordings are compared by."""
+    """Return the schema as a JSON document, for Java's frame reader and for comparison with recordings."""
     return {
         "wire": VERSION,
         "flags": {str(flag.name): int(flag) for flag in ProposalFlag},
