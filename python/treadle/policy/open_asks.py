@@ -73,9 +73,9 @@ def goes_by_size(view: View, scratch: Scratch, app: int, row: int) -> bool:
 
 @inner
 def size_of(view: View, scratch: Scratch, app: int, row: int) -> int:
-    """Return the position of the request's size in `Scratch.sizes`, -1 if not only the size matters.
+    """Return the position of the request's size in `Scratch.sizes`, -1 if other properties matter too.
 
-    Of several sizes with one hash the latest is stored.
+    The latest of several sizes with one hash is stored.
     """
     if not goes_by_size(view, scratch, app, row):
         return -1

@@ -1,9 +1,9 @@
-"""Parts from a user's Python file: what a class must be for each role, its inputs, and its result.
+"""Custom parts from a Python file: the class for each role, its inputs and its result.
 
-Such a class is written in plain Python and numpy. It is asked for numbers before the inner loop runs, and again after
-as many containers as its settings say, each time with a `ClusterView`, whose arrays cannot be written to; the loop
-compares the numbers. It is chosen by ``kind: file``; see docs/write-a-policy.md. Where a policy is measured, a part of
-it that fails must not go unnoticed: what runs after it is another policy.
+Such a class is plain Python and numpy. It returns numbers before the inner loop runs, and again after as many
+containers as its settings say, each time from a `ClusterView` with read-only arrays; the loop compares the numbers. It
+is selected by ``kind: file``; see docs/write-a-policy.md. Where a policy is measured, a failure of its part must be
+reported, because another policy runs afterwards.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ from treadle.policy.work import Durations, Jobs
 A = TypeVar("A", bound=npt.NDArray[Any])
 
 CONTAINER: Final = np.dtype([("node", "i4"), ("priority", "i4"), ("created_ms", "i8")])
-"""A container that runs: where, the priority that it was asked for with, and when it was allocated, by the RM's
-clock."""
+"""A running container: its node, the priority of its request, and when it was allocated (ms, the RM's clock)."""
 
 JOB: Final = np.dtype([("remaining", "f8"), ("attained", "f8"), ("size", "f8"), ("confidence", "f8")])
-"""An application's work in milliseconds of containers, whatever their sizes: of its remaining tasks by the estimate, of
-those that it has had, and of both. ``confidence``: the part of what it asks for of which the estimate knows a duration;
-the rest counts as the estimate's default."""
+"""An application's work in container milliseconds, whatever the containers' sizes: remaining by the estimate, attained,
+and their sum. ``confidence`` is the fraction of its requests with an estimated duration; the rest counts with the
+default."""
 
 
 def read_only(array: A) -> A:
@@ -51,14 +50,14 @@ def read_only(array: A) -> A:
 
 
 class ClusterView:
-    """The cluster as it is now, with pending commits. Arrays hold only during the call that they are passed to.
+    """The current cluster, with pending commits. Arrays are valid only during the call that receives them.
 
-    Row n of an array is node, queue, application or request n; rows without one are there too: a node with ``state``
-    0, a queue with ``exists`` 0, an application with ``state`` 0, a request with ``application`` -1. Amounts of
-    resources have a column for each of `resources`, memory in MB first.
+    Row n of an array is node, queue, application or request n, including unused rows: a node with ``state`` 0, a queue
+    with ``exists`` 0, an application with ``state`` 0, a request with ``application`` -1. Amounts of resources have a
+    column for each of `resources`, with memory in MB first.
 
-    Records have further columns, which are the engine's own and change from version to version: a part uses those
-    that are named here (docs/policy-api.md).
+    Records have additional internal columns, which change between versions: a part uses only those that are named here
+    (docs/policy-api.md).
     """
 
     def __init__(
@@ -73,14 +72,13 @@ class ClusterView:
         self._cluster = cluster
         self._jobs = jobs
         self.now_ms = now_ms
-        """The RM's time."""
+        """The RM's time, in ms since 1970."""
         self.partition = partition
-        """The number of the partition that is being served; 0 is the default one."""
+        """The number of the partition being served; 0 is the default one."""
         self.random = random
-        """For whatever is drawn at random: the same events and seed give the same numbers."""
+        """Random generator: the same events and seed give the same numbers."""
         self.durations_ms: F64 = read_only(durations_ms)
-        """What the estimate says of each request: milliseconds that a container of it runs, NaN where that is not
-        known."""
+        """Estimated run time of a container of each request in ms, NaN if unknown."""
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -89,14 +87,14 @@ class ClusterView:
 
     @property
     def counted(self) -> U8:
-        """For each resource 1, or 0 if the RM's ResourceCalculator ignores it."""
+        """1 for each counted resource, 0 if the RM's ResourceCalculator ignores it."""
         return read_only(self._cluster.counted)
 
     @property
     def nodes(self) -> Records:
         """A record for each node.
 
-        ``name``, ``rack``: texts (`text`). ``partition``: its number. ``state``: 0 there is no node, 1 containers may
+        ``name``, ``rack``: text indices (see `text`). ``partition``: its number. ``state``: 0 no node, 1 containers may
         be placed on it, 2 not now.
         """
         return read_only(self._cluster.nodes.at[: self._cluster.nodes.size])
@@ -114,7 +112,7 @@ class ClusterView:
 
     @cached_property
     def cluster_total(self) -> I64:
-        """(resource): the capacity of all nodes of the partition."""
+        """(resource): total capacity of the partition's nodes."""
         here = (self.nodes["state"] > 0) & (self.nodes["partition"] == self.partition)
         return read_only(self.node_total[here].sum(axis=0))
 
@@ -122,9 +120,9 @@ class ClusterView:
     def queues(self) -> Records:
         """A record for each queue.
 
-        ``exists``: 0 there is no queue. ``parent``: its number, -1 for the root. ``path``: a text. ``leaf``: 1 if
-        applications are in it. ``priority``: higher comes first. ``order``: 0 FIFO, 1 fair, as the queue is
-        configured. ``sized``: 1 if that is by size-based weight.
+        ``exists``: 0 if there is no queue. ``parent``: its number, -1 for the root. ``path``: a text index. ``leaf``: 1
+        if it holds applications. ``priority``: higher comes first. ``order``: the configured ordering policy, 0 FIFO or
+        1 fair. ``sized``: 1 if that is with size-based weight.
         """
         return read_only(self._cluster.queues.at[: self._cluster.queues.size])
 
@@ -144,41 +142,41 @@ class ClusterView:
 
     @property
     def queue_maximum(self) -> I64:
-        """(queue, resource): the most that the queue may have in the partition."""
+        """(queue, resource): the queue's maximum in the partition."""
         return self._queue_amounts(MAXIMUM)
 
     @property
     def queue_pending(self) -> I64:
-        """(queue, resource): requested in the queue and below it in the partition, as the RM counts it."""
+        """(queue, resource): outstanding requests of the queue's subtree in the partition, as counted by the RM."""
         return self._queue_amounts(PENDING)
 
     @cached_property
     def queue_used(self) -> I64:
-        """(queue, resource): the queue's use of the partition, with pending commits."""
+        """(queue, resource): the queue's usage of the partition, with pending commits."""
         return read_only(self._queue_amounts(USED) + self._queue_amounts(ASSUMED))
 
     @property
     def applications(self) -> Records:
         """A record for each application attempt.
 
-        ``state``: 0 there is none, 1 active, 2 it waits to be activated, 3 another engine serves it.
-        ``cluster_timestamp``, ``id``, ``attempt``: of its id. ``name``, ``type``, ``user``: texts. ``queue``: of its
-        leaf. ``partition``: the default of its requests. ``priority``: higher comes first. ``submit_time_ms``,
-        ``start_time_ms``: by the RM's clock. ``awaiting_am``: 1 until its AM has a container. ``containers``: that it
-        has, its AM's too. ``assumed_count``: that are proposed and not decided yet. ``pending``: that its requests ask
-        for. ``input_bytes``: mean input of a task of its first stage; 0: not known.
+        ``state``: 0 none, 1 active, 2 waits to be activated, 3 served by another engine. ``cluster_timestamp``, ``id``,
+        ``attempt``: its ID. ``name``, ``type``, ``user``: text indices. ``queue``: its leaf. ``partition``: the default
+        of its requests. ``priority``: higher comes first. ``submit_time_ms``, ``start_time_ms``: by the RM's clock.
+        ``awaiting_am``: 1 until its AM has a container. ``containers``: number of containers, its AM's included.
+        ``assumed_count``: number of pending commits. ``pending``: number of requested containers. ``input_bytes``: mean
+        input of a task of its first stage; 0: unknown.
         """
         return read_only(self._cluster.apps.at[: self._cluster.apps.size])
 
     @cached_property
     def application_used(self) -> I64:
-        """(application, resource): the application's use, with pending commits."""
+        """(application, resource): the application's usage, with pending commits."""
         amounts = self._cluster.apps.amounts[: self._cluster.apps.size]
         return read_only(amounts[:, USED] + amounts[:, ASSUMED])
 
     @cached_property
     def jobs(self) -> Records:
-        """A record of `JOB` for each application: what it has had, what is left, and both together."""
+        """A record of `JOB` for each application: attained, remaining and total work."""
         size, asked = self._cluster.apps.size, np.maximum(self.requests["application"], 0)
         found = np.zeros(size, JOB)
         found["attained"], found["remaining"] = self._jobs.container_ms()[:size], self._jobs.left_ms()[:size]
@@ -189,32 +187,31 @@ class ClusterView:
 
     @property
     def requests(self) -> Records:
-        """A record for each request: an application's asks with one request key.
+        """A record for each request: an application's outstanding containers with one request key.
 
-        ``application``: its number, -1: there is no request. ``key``: the shim's number of the request key.
-        ``priority``: of the application's requests the smallest comes first. ``allocation_request_id``: as the AM
-        gave it. ``partition``: where its containers go. ``count``: wanted on any node. ``assumed``: of these proposed
-        and not decided yet. ``relax``: 0 if it must go to the nodes or racks that it names. ``constrained``: 1 if it
-        has placement constraints.
+        ``application``: its number, -1: no request. ``key``: the shim's number of the request key. ``priority``: within
+        an application the smallest comes first. ``allocation_request_id``: set by the AM. ``partition``: where its
+        containers go. ``count``: number of containers on any node. ``assumed``: pending commits among these. ``relax``:
+        0 if it must use the nodes or racks that it names. ``constrained``: 1 if it has placement constraints.
         """
         return read_only(self._cluster.requests.at[: self._cluster.requests.size])
 
     @property
     def request_capability(self) -> I64:
-        """(request, resource): what one container of the request is to have."""
+        """(request, resource): resources of one container of the request."""
         return read_only(self._cluster.requests.capability[: self._cluster.requests.size])
 
     @cached_property
     def request_count(self) -> I64:
-        """How many containers of each request are wanted and not proposed yet."""
+        """Number of containers of each request that are not proposed yet."""
         requests = self.requests
         return read_only((requests["count"] - requests["assumed"]).astype(np.int64))
 
     def eligible(self, request: int) -> npt.NDArray[np.bool_]:
-        """Return for each node whether the request's constraints let it go there, as far as the engine knows.
+        """Return for each node whether the request's constraints allow it, as far as the engine knows.
 
-        Not whether there is room, nor whether containers of its own with allocation tags stand in the way. What a part
-        says of other nodes does not matter: nothing goes there.
+        Free resources and the application's own containers with allocation tags are not checked. A part's value for
+        other nodes has no effect: nothing is placed there.
         """
         classes, nodes = self._cluster.classes, self._cluster.nodes.size
         at = int(classes.row_class[request]) if classes.active else ANY_NODE
@@ -223,9 +220,9 @@ class ClusterView:
         return classes.nodes[at, :nodes].copy()
 
     def containers(self, application: int) -> Records:
-        """Return where an application's containers run, by priority, then oldest first: records of `CONTAINER`.
+        """Return an application's running containers, by priority, then oldest first: records of `CONTAINER`.
 
-        Its AM's own is not among them, nor are those that are only proposed.
+        The AM's own container and proposed ones are not included.
         """
         tasks, groups, containers = self._cluster.tasks.tasks.at, self._cluster.tasks.at, []
         group = int(self.applications["first_group"][application])
@@ -238,36 +235,36 @@ class ClusterView:
         return read_only(np.sort(np.array(containers, CONTAINER), order=["priority", "created_ms", "node"]))
 
     def text(self, name: int) -> str:
-        """Return the text of a column that holds one: ``name`` and ``rack`` of nodes, ``path`` of queues.
+        """Return the text at an index: ``name`` and ``rack`` of nodes, ``path`` of queues.
 
-        Those of applications are ``name``, ``type`` and ``user``.
+        For applications: ``name``, ``type`` and ``user``.
         """
         return self._cluster.names.texts[name]
 
     def tags(self, application: int) -> list[str]:
-        """Return the tags of an application, in order."""
+        """Return the tags of an application, sorted."""
         return self._cluster.tags(application)
 
 
 SCORES_MAX: Final = 1 << 25
-"""The most scores that a fit may return: 256 MB."""
+"""Maximum number of scores of a fit: 256 MB."""
 
 T = TypeVar("T")
 
 
 class PartFailure(Exception):  # noqa: N818 (it is reported, not handled)
-    """A part from a file raised something, returned an invalid value, or was stopped."""
+    """A custom part raised an exception, returned an invalid value, or was stopped."""
 
     def __init__(self, part: str, label: str, text: str, call: int = 0, *, stopped: bool = False) -> None:
         super().__init__(f"policy.{part} ({label}): {text}")
         self.part = part
         self.text = text
         self.call = call
-        """Which call of such a part in its decide it was, from 1; 0: the part could not be made."""
+        """The number of the call to a custom part in its cycle, from 1; 0: the part could not be created."""
         self.stopped = stopped
-        """Was it stopped from outside? That is not repeated by the same events alone."""
+        """Whether it was stopped from outside, which equal events do not repeat."""
         self.digest = ""
-        """Of the settings that it was a part of."""
+        """Digest of the settings that it was part of."""
 
 
 class Watch(Protocol):
@@ -278,21 +275,21 @@ class Watch(Protocol):
 
 
 def unwatched(function: Callable[[], T]) -> T:
-    """Run a part's code for as long as it takes."""
+    """Run a part's code without a time limit."""
     return function()
 
 
 class Calls:
-    """Calls the parts of one policy, and counts the calls of each decide."""
+    """Calls the custom parts of one policy, and counts the calls of each cycle."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self.number = 0
-        """Calls in this decide so far."""
+        """Number of calls in this cycle so far."""
         self._stop_at = 0
 
     def begin(self, stop_at: int = 0) -> None:
-        """Begin a decide; call ``stop_at`` of it is not made but counts as stopped (0: none)."""
+        """Start a cycle; call ``stop_at`` is skipped and counts as stopped (0: none)."""
         self.number = 0
         self._stop_at = stop_at
 
@@ -312,7 +309,7 @@ class Calls:
             raise PartFailure(part, parameters.label, where(error, parameters.path)) from error
 
     def ask(self, part: str, parameters: FilePart, function: Callable[[ClusterView], Any], view: ClusterView) -> Any:
-        """Return what a part's method returns, as an array of its own.
+        """Return the result of a part's method as a new array.
 
         Raises:
             PartFailure: it failed, or was stopped.
@@ -322,7 +319,7 @@ class Calls:
         if number == self._stop_at:
             raise PartFailure(part, label, "was stopped here before", number, stopped=True)
         try:
-            return self._watch(partial(_array, function, view))  # a closure would outlive the call, in its traceback
+            return self._watch(partial(_array, function, view))  # a closure would outlive the call in its traceback
         except PartStoppedError as error:
             text = f"{where(error, parameters.path).partition(': ')[0]}: took too long and was stopped"
             raise PartFailure(part, label, text, number, stopped=True) from error
@@ -337,7 +334,7 @@ def _array(function: Callable[[ClusterView], Any], view: ClusterView) -> Any:
 
 
 class _FromFile:
-    """What the five kinds of parts from files have in common."""
+    """Common base of the five kinds of custom parts."""
 
     part: str
 
@@ -356,7 +353,7 @@ class _FromFile:
         return PartFailure(self.part, self._parameters.label, text, self._calls.number)
 
     def _numbers(self, view: ClusterView, *shapes: tuple[int, ...]) -> F64:
-        """Return what the part says, one of these shapes."""
+        """Return the part's result, which must have one of these shapes."""
         found = self._ask(view)
         if found.dtype.kind not in "iuf":
             raise self._wrong(f"an array of {found.dtype}")
@@ -418,7 +415,7 @@ class FileFit(_FromFile, Fit):
     window = 1 << 30
 
     def scores(self, view: ClusterView, nodes: int) -> F64:
-        """Return (1 or request, node), made wide enough for this many nodes."""
+        """Return scores (1 or request, node), extended to this many nodes."""
         requests, known = len(view.requests), len(view.nodes)
         shapes: list[tuple[int, ...]] = [(known,)]
         if requests * known <= SCORES_MAX:
@@ -440,14 +437,14 @@ class FileEstimate(_FromFile, Estimate):
         self._rows_ms: F64 = np.zeros(0)
 
     def ask(self, view: ClusterView) -> None:
-        """Let the part say how long a task of each request row takes, for the rest of the decide."""
+        """Get the part's task durations of request rows, for the rest of the cycle."""
         numbers = self._numbers(view, (len(view.requests),))
         if bool((numbers < 0).any()):
             raise self._wrong(f"{np.nanmin(numbers)}")
         self._rows_ms = numbers
 
     def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
-        """Set the part's durations; tasks that run are taken to be like those that their application still asks for."""
+        """Set the part's durations; running tasks get those of their application's requests."""
         found.rows_ms[: len(self._rows_ms)] = self._rows_ms
         own_rows, groups = view.rows[: len(self._rows_ms)], view.groups[: cluster.tasks.size]
         known = {
@@ -461,7 +458,7 @@ class FileEstimate(_FromFile, Estimate):
 
 
 class PolicyFailedError(UserError):
-    """A part of the policy that is measured has failed: from there on figures would be those of another policy."""
+    """A custom part failed in a measured policy: further figures would be those of another policy."""
 
     def __init__(self, failure: PartFailure, when: str) -> None:
         super().__init__(f"{failure}, {when}; put the part right: what would run instead is another policy")
@@ -469,10 +466,10 @@ class PolicyFailedError(UserError):
 
 
 def raise_if_failed(failure: PartFailure | None, when: str) -> None:
-    """Do nothing if there is no failure.
+    """Raise an error if there is a failure.
 
     Raises:
-        PolicyFailedError: there is one; ``when`` says when it was seen.
+        PolicyFailedError: there is one; ``when`` says when it happened.
     """
     if failure is not None:
         raise PolicyFailedError(failure, when) from failure

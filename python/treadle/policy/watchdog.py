@@ -1,9 +1,9 @@
-"""Stops the code of a user's part that takes too long; a trial and a simulation only measure it.
+"""Stops custom parts that take too long; a trial and a simulation only measure them.
 
-Python code is stopped by an exception that a thread of the watchdog's raises in it. Code that does not come back to the
-interpreter (a call into C that never returns, with or without the interpreter's lock) cannot be stopped so: then the
-process ends, by a timer in C that needs no lock, after writing to a file where it was. The ResourceManager starts the
-sidecar again, which finds the file (`treadle.live.policies`).
+The watchdog's thread raises an exception in Python code. Code that does not return to the interpreter (a call into C
+that never returns, with or without the interpreter's lock) cannot be stopped that way: a timer in C, which needs no
+lock, writes the stack to a file and ends the process. The ResourceManager restarts the sidecar, which finds the file
+(`treadle.live.policies`).
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ GRACE: Final = 2.0
 """Code that still runs after this multiple of its limit ends the process."""
 
 IDLE_S: Final = 10.0
-"""The thread that watches ends after so long without anything to watch."""
+"""The watching thread ends after this idle time, in seconds."""
 
 ENDLESS_S: Final = 60.0
-"""A call that takes so long by the clock is taken for one that never ends, where nothing else bounds it."""
+"""A call longer than this, in seconds, counts as endless where no other limit applies."""
 
 
 class Watchdog:
-    """Runs functions, on one thread, and stops those that take longer than a budget of time allows."""
+    """Runs functions on one thread, and stops those that exceed a time budget."""
 
     def __init__(self, limit_s: float, stuck: int | None = None) -> None:
-        """Watch.
+        """Create a watchdog.
 
         Args:
-            limit_s: the budget between two calls of `begin`
-            stuck: descriptor of a file for what cannot be stopped; without one the process never ends
+            limit_s: the budget between two calls of `begin`, in seconds
+            stuck: descriptor of the file for unstoppable code; without it the process never ends
         """
         self.limit_s = limit_s
         self._stuck = stuck
@@ -47,7 +47,7 @@ class Watchdog:
         self._monitor: threading.Thread | None = None
         self._deadline: float | None = None
         self._wakes_at: float | None = None
-        """When the thread that watches looks next; None: when it is woken."""
+        """When the watching thread checks next (s); None: when it is woken."""
         self._thread = 0
         self._fired = False
 
@@ -57,14 +57,14 @@ class Watchdog:
         self.begin()
 
     def begin(self) -> None:
-        """Begin another decide: the functions that follow share a budget."""
+        """Start a cycle: the following functions share a budget."""
         self._left_s = self.limit_s
 
     def __call__(self, function: Callable[[], T]) -> T:
         """Return what ``function`` returns.
 
         Raises:
-            PartStoppedError: the budget is used up; what runs instead gets another.
+            PartStoppedError: the budget is used up; the function called instead gets a new one.
         """
         began = time.monotonic()
         try:
@@ -89,16 +89,16 @@ class Watchdog:
                 self._monitor = threading.Thread(target=self._run, name="watchdog", daemon=True)
                 self._monitor.start()
             if self._wakes_at is None or self._deadline < self._wakes_at:
-                self._condition.notify()  # not for each call: to be woken costs more than most calls
+                self._condition.notify()  # not for each call: waking a thread costs more than most calls
         if self._stuck is not None:
             faulthandler.dump_traceback_later(self._left_s * GRACE, exit=True, file=self._stuck)
 
     def _disarm_surely(self) -> None:
-        """Stop watching, even if the exception comes just now."""
+        """Stop watching, even if the exception arrives just now."""
         while True:
             try:
                 self._disarm()
-            except PartStoppedError:  # it fires once at most
+            except PartStoppedError:  # it is raised once at most
                 continue
             return
 
@@ -108,7 +108,7 @@ class Watchdog:
         with self._condition:
             self._deadline = None
             if self._fired:
-                # Whatever has not been raised yet must not be raised in code that is none of the part's.
+                # A pending exception must not be raised in code outside the part.
                 self._fired = False
                 _raise_in(self._thread, None)
 
@@ -132,10 +132,10 @@ class Watchdog:
 
 
 class Endless:
-    """Stops calls that never end: in simulations and replays, where a part may take as long as it likes otherwise."""
+    """Stops endless calls in simulations and replays, where parts have no other time limit."""
 
     def __init__(self, limit_s: float = 0.0) -> None:
-        """Stop what takes longer than a limit and than `ENDLESS_S`."""
+        """Stop calls that exceed both a limit, in seconds, and `ENDLESS_S`."""
         self._watchdog = Watchdog(max(limit_s, ENDLESS_S))
 
     def __call__(self, function: Callable[[], T]) -> T:
@@ -149,25 +149,25 @@ class Endless:
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Let an exception be raised in a thread when it next runs Python code; None takes back one that has not been."""
+    """Schedule an exception in a thread for when it next runs Python code; None cancels a pending one."""
     raised = ctypes.py_object(error) if error is not None else None
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
 
 
 @dataclass(slots=True)
 class PartTimes:
-    """What parts from files took by the clock; a live engine stops them after `limits.part_timeout_ms` of a decide."""
+    """Wall-clock times of custom parts; a live engine stops them after `limits.part_timeout_ms` per cycle."""
 
     total_s: float = 0.0
     decides: int = 0
-    """In which any was called."""
+    """Number of cycles with a call."""
     too_slow: int = 0
-    """Decides that a live engine would have stopped them in."""
+    """Number of cycles in which a live engine would have stopped them."""
     slowest_s: float = 0.0
     slowest_at_ms: int = 0
 
     def warning(self, timeout_ms: int, clock: str = " of simulated time") -> str:
-        """Return what a user must know; empty if they were quick enough."""
+        """Return a warning for the user; empty if they were fast enough."""
         if not self.too_slow:
             return ""
         return (
@@ -178,13 +178,13 @@ class PartTimes:
 
 
 class Stopwatch:
-    """Runs the code of parts for as long as it takes, if it ever ends, and measures it.
+    """Runs parts without a limit, except for endless calls, and measures them.
 
-    It is a `treadle.policy.user_parts.Watch`.
+    Implements `treadle.policy.user_parts.Watch`.
     """
 
     def __init__(self, limit_s: float, clock: Callable[[], float] = time.perf_counter) -> None:
-        """Compare each decide with a limit."""
+        """Compare each cycle with a limit, in seconds."""
         self.times = PartTimes()
         self.longest_call_s = 0.0
         self._limit_s, self._clock = limit_s, clock
@@ -192,12 +192,12 @@ class Stopwatch:
         self._in_decide_s, self._called, self._at_ms = 0.0, False, 0
 
     def begin(self, at_ms: int) -> None:
-        """Begin a decide at an instant; the one before is over."""
+        """Start a cycle at a time in ms; ends the previous one."""
         self.end()
         self._at_ms = at_ms
 
     def end(self) -> None:
-        """Count the decide that is over."""
+        """Count the current cycle, which ends."""
         if self._called:
             times, took_s = self.times, self._in_decide_s
             times.decides += 1
@@ -211,7 +211,7 @@ class Stopwatch:
         """Return what ``function`` returns.
 
         Raises:
-            PartStoppedError: it never ends.
+            PartStoppedError: it was endless.
         """
         began = self._clock()
         try:

@@ -1,4 +1,4 @@
-"""Work left and service attained, by application, by how long tasks run as the policy estimates it."""
+"""Remaining work and attained service of applications, from the policy's estimates of task durations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from treadle.policy.state import CLUSTER, IGNORED, TIME_ONLY, Scratch
 
 @kernel
 def charge(apps: Records, which: I32, elapsed_ms: int) -> None:
-    """Add what some applications have used since `note_use` to the service that they have had."""
+    """Add the usage of some applications since `note_use` to their attained service."""
     for app in which:
         apps[app].service_ms += apps[app].share * elapsed_ms
         apps[app].container_ms += apps[app].charged * float(elapsed_ms)
@@ -27,7 +27,7 @@ def charge(apps: Records, which: I32, elapsed_ms: int) -> None:
 
 @kernel
 def note_use(apps: Records, amounts: I64, counted: U8, which: I32, totals: F64) -> None:
-    """Note what some applications use from now on, with what is assumed; ``totals`` are the cluster's resources."""
+    """Record the usage of some applications, in-flight proposals included; ``totals`` are the cluster's resources."""
     for app in which:
         share = 0.0
         for r in range(len(counted)):
@@ -39,25 +39,25 @@ def note_use(apps: Records, amounts: I64, counted: U8, which: I32, totals: F64) 
 
 @tables
 class Durations(NamedTuple):
-    """How long a task takes, NaN where that is not known."""
+    """Task durations in ms; NaN if unknown."""
 
     rows_ms: F64
-    """Of each request row."""
+    """By request row."""
     groups_ms: F64
-    """Of each group of tasks that run or have run."""
+    """By group of running or ended tasks."""
     hint_ms: F64
-    """Of each hint: what it says, which counts for what was not asked for yet."""
+    """By hint: its own value, for stages without requests so far."""
     default_ms: float
-    """For what is not known."""
+    """Replaces unknown ones."""
     rows: int
     hints: int
     groups: int
-    """How many there are."""
+    """Number of groups."""
 
 
 @kernel
 def hinted_durations(view: View, found: Durations) -> None:
-    """Set the durations of hints: of the key for its row, of any of its keys for a group of tasks."""
+    """Set hinted durations: for a request row from its key, for a task group from any of its keys."""
     rows_ms, groups_ms = found.rows_ms, found.groups_ms
     for at in range(found.hints):
         app = view.hints[at].application
@@ -73,19 +73,19 @@ def hinted_durations(view: View, found: Durations) -> None:
 
 @inner
 def ended_of(view: View, more: Records, group: int) -> int:
-    """Return how many tasks of a group have ended, with those of `Scratch.ended` (``more``)."""
+    """Return how many tasks of a group have ended, including those in ``more`` (`Scratch.ended`)."""
     return int(view.groups[group].ended + (more[group].ended if group < len(more) else 0))
 
 
 @inner
 def ended_ms_of(view: View, more: Records, group: int) -> int:
-    """Return how long the tasks of a group that have ended took together, with those of `Scratch.ended`."""
+    """Return the total duration of a group's ended tasks in ms, including those in ``more`` (`Scratch.ended`)."""
     return int(view.groups[group].ended_ms + (more[group].ended_ms if group < len(more) else 0))
 
 
 @kernel
 def observed_durations(view: View, more: Records, found: Durations) -> None:
-    """Set the means of tasks that ended; of the application's other tasks where none of that priority has ended."""
+    """Set mean durations of ended tasks; if no task of a priority has ended, those of the application's other tasks."""
     rows_ms, groups_ms = found.rows_ms, found.groups_ms
     for group in range(found.groups):
         app = view.groups[group].application
@@ -112,7 +112,7 @@ def observed_durations(view: View, more: Records, found: Durations) -> None:
 
 @inner
 def group_of_row(view: View, row: int) -> int:
-    """Return the group of a request row's tasks, or -1. Where it was found last is tried first."""
+    """Return the group of a request row's tasks, or -1. The last result is tried first."""
     app, group = view.rows[row].application, view.rows[row].group
     known = group >= 0 and view.groups[group].application == app
     if known and view.groups[group].priority == view.rows[row].priority:
@@ -124,7 +124,7 @@ def group_of_row(view: View, row: int) -> int:
 
 @inner
 def application_mean_ms(view: View, more: Records, app: int) -> float:
-    """Return the mean duration of an application's tasks that have ended, -1 if none has."""
+    """Return the mean duration of an application's ended tasks, -1 if there are none."""
     ended, ended_ms = 0, 0
     group = view.apps[app].first_group
     while group >= 0:
@@ -136,13 +136,13 @@ def application_mean_ms(view: View, more: Records, app: int) -> float:
 
 @inner
 def or_default(duration_ms: float, default_ms: float) -> float:
-    """Return a duration, the default if it is not known (NaN)."""
+    """Return a duration, or the default if it is unknown (NaN)."""
     return duration_ms if duration_ms >= 0.0 else default_ms
 
 
 @inner
 def demand_of(amounts: I64, at: int, totals: F64) -> float:
-    """Return the sum of a row's amounts, each as a share of what may be given out; none of a resource of 0."""
+    """Return the sum of a row's amounts as fractions of the allocatable totals; skip resources with total 0."""
     demand = 0.0
     for r in range(len(totals)):
         if totals[r] > 0.0:
@@ -152,7 +152,7 @@ def demand_of(amounts: I64, at: int, totals: F64) -> float:
 
 @inner
 def add_asks(view: View, found: Durations, totals: F64, work: F64, time_ms: F64) -> None:
-    """Add the tasks that requests ask for, except where a hint says how many have not ended."""
+    """Add requested tasks, except where a hint says how many remain."""
     for row in range(found.rows):
         app, hint = view.rows[row].application, view.rows[row].hint
         if app >= 0 and (hint < 0 or view.hints[hint].tasks < 0):
@@ -171,7 +171,7 @@ def hint_group(view: View, hint: int) -> int:
 
 @inner
 def hinted_duration_ms(view: View, hint: int, group: int, durations: Durations) -> float:
-    """Return how long a task of a hint takes: as of its request row, else of its tasks, else as the hint says."""
+    """Return the task duration of a hint: its request row's, else its tasks', else its own."""
     if view.hints[hint].row >= 0:
         return float(durations.rows_ms[view.hints[hint].row])
     return float(durations.groups_ms[group] if group >= 0 else durations.hint_ms[hint])
@@ -179,7 +179,7 @@ def hinted_duration_ms(view: View, hint: int, group: int, durations: Durations) 
 
 @inner
 def demand_of_others(view: View, app: int, totals: F64) -> float:
-    """Return the largest demand of what an application asks for and runs; 0 if that is nothing."""
+    """Return the largest demand of an application's requests and running tasks; 0 if there are none."""
     demand, row = 0.0, view.apps[app].first_row
     while row >= 0:
         if view.rows[row].count > 0:
@@ -196,10 +196,10 @@ def demand_of_others(view: View, app: int, totals: F64) -> float:
 
 @inner
 def add_hints(view: View, apps: Records, durations: Durations, totals: F64, work: F64, time_ms: F64) -> None:
-    """Add the tasks of hints that say how many have not ended; mark the groups that these cover.
+    """Add the tasks of hints that say how many remain; mark the groups that they cover.
 
-    The demands of what was not asked for yet are not known: it counts in time alone, unless the gate says more (the
-    column ``ahead`` of ``apps``, a decide's applications).
+    The demands of stages without requests are unknown: they count in time alone, unless the gate says otherwise (the
+    column ``ahead`` of ``apps``, a cycle's applications).
     """
     for hint in range(durations.hints):
         app = view.hints[hint].application
@@ -223,7 +223,7 @@ def add_hints(view: View, apps: Records, durations: Durations, totals: F64, work
 
 @inner
 def add_running(view: View, found: Durations, totals: F64, now_ms: int, work: F64, time_ms: F64) -> None:
-    """Add the rests of tasks that run, or, if they are in already as a whole, take off their past."""
+    """Add the remaining time of running tasks or, if they are already included as a whole, subtract their past."""
     for group in range(found.groups):
         app, running = view.groups[group].application, view.groups[group].running
         if app >= 0 and running > 0:
@@ -241,8 +241,8 @@ def add_work(
 ) -> None:
     """Set for each application the sum over its remaining tasks of duration x demands, and of durations.
 
-    Demands are shares of ``totals``, what may be given out, added up over the resources (Tetris, Graphene's srpt).
-    ``apps`` are the decide's (`treadle.policy.state.APPLICATION`); ``work`` and ``time_ms`` are 0 before. A task that
+    Demands are fractions of ``totals``, the allocatable resources, summed over the resources (Tetris, Graphene's srpt).
+    ``apps`` are the cycle's (`treadle.policy.state.APPLICATION`); ``work`` and ``time_ms`` are initially 0. A task that
     has run longer than expected counts as about to end.
     """
     add_asks(view, durations, totals, work, time_ms)
@@ -255,10 +255,10 @@ def add_work(
 
 @kernel
 def add_whole(view: View, more: Records, durations: Durations, whole_ms: F64) -> None:
-    """Add what the tasks take that are asked for, run or have ended well, each as long as its estimate says.
+    """Add the estimated total duration of requested, running and successful tasks.
 
-    Where a hint says how many tasks of a key have not ended, these count for those that are asked for and run. ``more``
-    is what has ended besides what the model counts (`Scratch.ended`).
+    Where a hint says how many tasks of a key remain, these replace the requested and running ones. ``more`` are ended
+    tasks that the model does not count (`Scratch.ended`).
     """
     default_ms = durations.default_ms
     for row in range(durations.rows):
@@ -284,7 +284,7 @@ def add_whole(view: View, more: Records, durations: Durations, whole_ms: F64) ->
 
 @kernel
 def add_up_nodes(view: View, totals: F64) -> int:
-    """Set the cluster's resources, and return how many nodes it has."""
+    """Set the cluster's resources; return the number of nodes."""
     count = 0
     for r in range(len(totals)):
         totals[r] = 0.0
@@ -297,10 +297,9 @@ def add_up_nodes(view: View, totals: F64) -> int:
 
 
 class Jobs:
-    """The applications of one decide. What is dear is worked out when it is first asked for.
+    """The applications of one cycle. Expensive columns are computed on first use.
 
-    Columns are by application index and as long as ``cluster.apps.at``; they say nothing of applications that are not
-    active.
+    Columns are by application index and as long as ``cluster.apps.at``; they are undefined for inactive applications.
     """
 
     def __init__(
@@ -313,16 +312,16 @@ class Jobs:
         now_ms: int,
         overbooked: Mapping[int, float],
     ) -> None:
-        """Look at a cluster.
+        """Create the columns' source.
 
         Args:
             cluster: the model
             view: its columns
-            estimate: sets how long tasks take (`treadle.policy.parts.Estimate`)
-            default_ms: how long one takes of which that says nothing
-            scratch: the decide's state, with the cluster's resources
+            estimate: sets task durations (`treadle.policy.parts.Estimate`)
+            default_ms: duration of a task without an estimate, in ms
+            scratch: the cycle's state, with the cluster's resources
             now_ms: the RM's time
-            overbooked: resources that the RM does not count, and how many times what there is may be given out
+            overbooked: factor of the capacity, by resource that the RM does not count
         """
         self.cluster = cluster
         self.now_ms = now_ms
@@ -332,7 +331,7 @@ class Jobs:
         self._work: tuple[F64, F64] | None = None
 
     def durations(self) -> Durations:
-        """Return how long tasks take by the estimate."""
+        """Return the estimated task durations."""
         cluster, said_ms = self.cluster, self.view.hints["duration_ms"]
         durations = Durations(
             rows_ms=np.full(len(self.view.rows), np.nan),
@@ -347,51 +346,51 @@ class Jobs:
         return durations
 
     def row_ms(self) -> F64:
-        """Return how long a container of each request row runs, the default where that is not known."""
+        """Return the container duration of each request row in ms, the default if unknown."""
         found = self.durations()
         return np.where(np.isnan(found.rows_ms), found.default_ms, found.rows_ms)
 
     def work(self) -> F64:
-        """Return the work left: over the remaining tasks the sum of duration x demands, shares of the cluster x ms.
+        """Return the remaining work: over the remaining tasks the sum of duration x demands, cluster shares x ms.
 
-        Of a resource that is overbooked a demand is a share of what may be given out.
+        The demand of an overbooked resource is a fraction of its allocatable total.
         """
         return self._both()[0]
 
     def left_ms(self) -> F64:
-        """Return the sum of the durations of the remaining tasks."""
+        """Return the total duration of the remaining tasks, in ms."""
         return self._both()[1]
 
     def service_ms(self) -> F64:
-        """Return the service attained: dominant share of the cluster x ms."""
+        """Return the attained service: dominant share of the cluster x ms."""
         return self.view.apps["service_ms"]
 
     def container_ms(self) -> F64:
-        """Return the time that all containers have had."""
+        """Return the total time of all containers so far, in ms."""
         return self.view.apps["container_ms"]
 
     def whole_ms(self) -> F64:
-        """Return what all tasks that are asked for, run or have ended well take together, by the estimate.
+        """Return the estimated total duration of requested, running and successful tasks, in ms.
 
-        Stages with hints that are not asked for yet are in it.
+        Includes hinted stages without requests so far.
         """
         whole_ms = np.zeros(len(self.view.apps))
         add_whole(self.view, self._scratch.ended, self.durations(), whole_ms)
         return whole_ms
 
     def level(self) -> I32:
-        """Return the level of each application until it has a size, as the gate says; -1: that of its size."""
+        """Return the gate's level of each application while it has no size; -1: by its size."""
         return self._scratch.apps["level"]
 
     def fair_up_to(self) -> F64:
-        """Return up to how much memory each application shares fairly, before all that have keys; 0: it has a key.
+        """Return the memory (MB) up to which each application shares fairly, before all with keys; 0: it has a key.
 
-        Beyond that it comes after all that have keys.
+        Beyond that it comes after all applications with keys.
         """
         return self._scratch.apps["fair_up_to"]
 
     def part(self) -> F64:
-        """Return what part of its tasks each application may run now, as the gate says."""
+        """Return the fraction of its tasks that the gate lets each application run now."""
         return self._scratch.apps["part"]
 
     def _both(self) -> tuple[F64, F64]:
@@ -403,7 +402,7 @@ class Jobs:
         return self._work
 
     def given_out(self) -> F64:
-        """Return how much of each resource may be given out; 0 of those that nodes do not bound."""
+        """Return the allocatable amount of each resource; 0 for unbounded ones."""
         there = self._scratch.rates[CLUSTER]
         found = np.where(self.view.counted == 1, there, 0.0)
         for resource, factor in self._overbooked.items():
@@ -413,9 +412,10 @@ class Jobs:
 
 @inner
 def seen_ms(view: View, more: Records, group: int, default_ms: float, now_ms: int) -> float:
-    """Return how long containers of a group live in the mean, as far as the RM has seen.
+    """Return the mean lifetime of a group's containers in ms, as seen by the RM.
 
-    One that runs counts at least ``default_ms``: it has shown nothing yet. So does a group without any.
+    A running one counts with at least ``default_ms``, since its duration is unknown; so does a group without
+    containers.
     """
     if group < 0 or ended_of(view, more, group) + view.groups[group].running == 0:
         return default_ms
@@ -428,11 +428,11 @@ def seen_ms(view: View, more: Records, group: int, default_ms: float, now_ms: in
 
 @kernel
 def floor_claims(view: View, more: Records, keys: int, now_ms: int, default_ms: float, part: float) -> None:
-    """Let no claim count below what the RM sees.
+    """Raise application reports to lower bounds seen by the RM.
 
-    The tasks of a key are no fewer than what is asked for and what runs at its priority, the duration of one no shorter
-    than a ``part`` of the life of a container: one that is used again has had several tasks. ``keys`` is how many keys
-    something is known, ``more`` what has ended besides what the model counts (`Scratch.ended`).
+    A key has at least as many tasks as are requested and running at its priority, and a task runs for at least a
+    fraction ``part`` of a container's lifetime: a reused container runs several. ``keys`` is the number of keys with
+    hints, ``more`` are ended tasks that the model does not count (`Scratch.ended`).
     """
     for at in range(keys):
         if view.hints[at].application < 0:

@@ -1,1 +1,1 @@
-"""Shares: which queue comes next. One file a share, the rule that a policy follows, and the tree to share by."""
+"""Shares: which queue comes next. One file per share, the dispatch to the selected one, and the tree to share by."""

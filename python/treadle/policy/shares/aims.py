@@ -1,17 +1,15 @@
-"""Aims: where H-DRF, filled from empty for what leaves run and ask for now, takes each of them.
+"""Aims: the share of each leaf if H-DRF fills the tree from empty, for current usage and requests.
 
-What the weights on its path give a leaf is the least that it aims at. Leaves that the next container leaves within that
-are served first; then those that it leaves within their aims; then those that it takes beyond; then those that have
-their aim and no container more. Of equals the one with the least part comes first. So each leaf has its part and its
-aim, but for less than a container, before any goes beyond. When none of these can be served, the tree decides
-(`treadle.policy.shares.hdrf`).
+The weights on its path entitle each leaf to a minimum. Leaves are served in this order: those that the next container
+keeps within their entitlement; those that it keeps within their aims; those that it takes beyond; those that have
+reached their aim. Within a group the leaf with the lowest fraction goes first. So each leaf reaches its entitlement and
+its aim, except for less than a container, before any leaf exceeds its own. If none of these can be served, the tree
+decides (`treadle.policy.shares.hdrf`).
 
-Static H-DRF in floating point: where the tree, filled from empty, takes each leaf.
-
-As `treadle_lab.fairness.fluid`, which is exact and explains the method: every node has a clock, a leaf's shows its
-dominant share, a group's the least weighted share among its children that are not blocked; a parent knows the speed of
-each child's clock. An event changes one path of the tree. Here queues also have maxima: a resource in which a queue is
-at its maximum is saturated for the queue and all below it.
+The filling is static H-DRF in floating point; `treadle_lab.fairness.fluid` is the exact version and explains the
+method. Every node has a clock: a leaf's shows its dominant share, a group's the least weighted share among its children
+that are not blocked; a parent knows the speed of each child's clock. An event changes one path of the tree. Here queues
+also have maxima: a resource in which a queue is at its maximum is saturated for the queue and its subtree.
 """
 
 from __future__ import annotations
@@ -42,14 +40,14 @@ from treadle.policy.shares.tree import (
 from treadle.policy.state import LARGEST, PARTITION, DecideParameters, Scratch
 
 NEAR: Final = 1e-11
-"""What rounding may have set apart."""
+"""Tolerance for rounding errors."""
 
 
 @inner
 def fill(shares: Shares) -> int:
-    """Fill the tree from empty; leave each leaf's dominant share as its clock. Return how many events that took.
+    """Fill the tree from empty and leave each leaf's dominant share as its clock; return the number of events.
 
-    `limit`, `UNIT` and `MOST` of all nodes, and the `OFF` of resources that the partition has none of, must be set.
+    Requires `limit`, `UNIT` and `MOST` of all nodes, and `OFF` for resources that the partition lacks.
     """
     nodes, events, most = shares.fill, 0, 16 * len(shares.fill) * (1 + len(shares.resources))
     for at in range(len(nodes)):
@@ -71,7 +69,7 @@ def fill(shares: Shares) -> int:
 
 @inner
 def until_full(shares: Shares) -> float:
-    """Return how long, by the root's clock, until the next resource is used up."""
+    """Return the time, by the root's clock, until the next resource is used up."""
     left, filled = NEVER, shares.filled
     for r in range(len(shares.resources)):
         if filled[0, OFF, r] == 0.0 and filled[0, REAL_RATE, r] > 0.0:
@@ -81,7 +79,7 @@ def until_full(shares: Shares) -> float:
 
 @inner
 def saturate(shares: Shares) -> None:
-    """Let used up resources count no more."""
+    """Mark used up resources as saturated."""
     for r in range(len(shares.resources)):
         if shares.filled[0, REAL, r] >= 1.0 - NEAR:
             shares.filled[0, OFF, r] = 1.0
@@ -92,7 +90,7 @@ def saturate(shares: Shares) -> None:
 
 @inner
 def bind(shares: Shares, at: int) -> None:
-    """Saturate, for a queue and all below it, the resources in which the queue is at its maximum."""
+    """Mark resources as saturated, for a queue and its subtree, in which the queue is at its maximum."""
     for r in range(len(shares.resources)):
         if shares.filled[at, REAL, r] >= shares.filled[at, MOST, r] - NEAR:
             shares.filled[at, OFF, r] = 1.0
@@ -103,7 +101,7 @@ def bind(shares: Shares, at: int) -> None:
 
 @inner
 def block_off(shares: Shares) -> None:
-    """Let what does not count at a node not count below it either."""
+    """Propagate saturated resources of a node to its subtree."""
     for at in range(1, len(shares.fill)):
         parent = shares.nodes[at].parent
         for r in range(len(shares.resources)):
@@ -113,7 +111,7 @@ def block_off(shares: Shares) -> None:
 
 @inner
 def advance(shares: Shares, at: int, time: float) -> None:
-    """Bring a node, though not what is below it, to a time by its own clock."""
+    """Advance a node, but not its subtree, to a time by its own clock."""
     node, filled = shares.fill[at], shares.filled
     elapsed = time - node.clock
     shares.fill[at].clock = time
@@ -126,7 +124,7 @@ def advance(shares: Shares, at: int, time: float) -> None:
 
 @inner
 def sync(shares: Shares, at: int) -> None:
-    """Bring a node to the time of its parent."""
+    """Advance a node to the time of its parent."""
     now = shares.fill[shares.nodes[at].parent].clock
     if shares.fill[at].moves:
         advance(shares, at, shares.fill[at].clock + shares.fill[at].speed * (now - shares.fill[at].base))
@@ -135,14 +133,14 @@ def sync(shares: Shares, at: int) -> None:
 
 @inner
 def sync_all(shares: Shares) -> None:
-    """Bring all nodes to the time of the root."""
+    """Advance all nodes to the time of the root."""
     for at in range(1, len(shares.fill)):
         sync(shares, at)
 
 
 @inner
 def rebuild_all(shares: Shares) -> None:
-    """Compute all nodes from what the leaves have; they must be in sync."""
+    """Recompute all nodes from the leaves; all must be at the same time."""
     for at in range(len(shares.fill) - 1, -1, -1):
         if shares.nodes[at].leaf:
             measure(shares, at)
@@ -152,7 +150,7 @@ def rebuild_all(shares: Shares) -> None:
 
 @inner
 def measure(shares: Shares, at: int) -> None:
-    """Compute a leaf's vector, its share, and whether it is blocked."""
+    """Compute a leaf's vector and share, and whether it is blocked."""
     nodes, filled, rate = shares.fill, shares.filled, 0.0
     blocked = nodes[at].clock >= nodes[at].limit
     for r in range(len(shares.resources)):
@@ -170,7 +168,7 @@ def measure(shares: Shares, at: int) -> None:
 
 @inner
 def rebuild(shares: Shares, at: int) -> None:
-    """Compute a group from its children, which must be in sync."""
+    """Compute a group from its children, which must be at its time."""
     nodes, filled = shares.fill, shares.filled
     first, last = shares.nodes[at].first_child, shares.nodes[at].first_child + shares.nodes[at].child_count
     for r in range(len(shares.resources)):
@@ -201,20 +199,20 @@ def rebuild(shares: Shares, at: int) -> None:
 
 @inner
 def is_active(shares: Shares, child: int, weighs: bool) -> bool:
-    """Say whether a child may be served: one without a weight only if no sibling with one may."""
+    """Return whether a child may be served: one without a weight only if no sibling with a weight may."""
     return not shares.fill[child].blocked and (shares.nodes[child].weight > 0.0) == weighs
 
 
 @inner
 def is_lowest(shares: Shares, at: int, child: int, weighs: bool) -> bool:
-    """Say whether a child has the least share among those that may be served."""
+    """Return whether a child has the least share among those that may be served."""
     level = shares.fill[at].level * (1.0 + NEAR) + NEAR * NEAR
     return is_active(shares, child, weighs) and shares.fill[child].share <= level * abs(shares.nodes[child].weight)
 
 
 @inner
 def place_child(shares: Shares, at: int, child: int, weighs: bool) -> None:
-    """Add a child's vector to its group's, and let it move, wait until the others reach it, or stay as it is."""
+    """Add a child's vector to its group's; let the child rise, wait until the others reach it, or stay as it is."""
     nodes, filled, weight = shares.fill, shares.filled, abs(shares.nodes[child].weight)
     if is_lowest(shares, at, child, weighs):
         stalled = nodes[at].level_rate == 0.0
@@ -237,14 +235,14 @@ def place_child(shares: Shares, at: int, child: int, weighs: bool) -> None:
 
 @inner
 def add_part(shares: Shares, at: int, child: int, factor: float) -> None:
-    """Add a child's vector, scaled, to its group's."""
+    """Add a child's scaled vector to its group's."""
     for r in range(len(shares.resources)):
         shares.filled[at, HAS, r] += shares.filled[child, HAS, r] * factor
 
 
 @inner
 def move(shares: Shares, at: int, child: int, speed: float) -> None:
-    """Let a child's clock run; it must be in sync and without a part in the group's rates."""
+    """Start a child's clock; it must be at its parent's time and not in the group's rates."""
     nodes, filled = shares.fill, shares.filled
     nodes[child].moves, nodes[child].speed, nodes[child].base = 1, speed, nodes[at].clock
     nodes[at].rising += 1
@@ -261,7 +259,7 @@ def move(shares: Shares, at: int, child: int, speed: float) -> None:
 
 @inner
 def take_back(shares: Shares, at: int, child: int) -> None:
-    """Remove a child's part from its group's rates."""
+    """Remove a child from its group's rates."""
     filled = shares.filled
     shares.fill[at].rising -= shares.fill[child].moves
     shares.fill[child].moves, shares.fill[child].speed = 0, 0.0
@@ -274,7 +272,7 @@ def take_back(shares: Shares, at: int, child: int) -> None:
 
 @inner
 def set_due(shares: Shares, child: int, due: float) -> None:
-    """Say when something changes at a child, by its parent's clock."""
+    """Set when a child changes next, by its parent's clock."""
     parent = shares.nodes[child].parent
     place = shares.nodes[parent].child_count + child - shares.nodes[parent].first_child
     shares.matches[2 * shares.nodes[parent].first_child + place].deadline = due
@@ -283,7 +281,7 @@ def set_due(shares: Shares, child: int, due: float) -> None:
 
 @inner
 def play_due(shares: Shares, base: int, match: int) -> None:
-    """Find which of two children changes first."""
+    """Decide which of two children changes first."""
     left, right = shares.matches[base + 2 * match], shares.matches[base + 2 * match + 1]
     first = right if right.deadline < left.deadline else left
     shares.matches[base + match].deadline, shares.matches[base + match].owed = first.deadline, first.owed
@@ -291,7 +289,7 @@ def play_due(shares: Shares, base: int, match: int) -> None:
 
 @inner
 def replay_due(shares: Shares, child: int) -> None:
-    """Find which child of a group changes first, after one has another time."""
+    """Update which child of a group changes first, after one has a new time."""
     parent = shares.nodes[child].parent
     base = 2 * shares.nodes[parent].first_child
     match = (shares.nodes[parent].child_count + child - shares.nodes[parent].first_child) >> 1
@@ -302,7 +300,7 @@ def replay_due(shares: Shares, child: int) -> None:
 
 @inner
 def remeasure(shares: Shares, at: int) -> None:
-    """Find a group's share, how fast it rises, and when something about the group changes next."""
+    """Compute a group's share, its speed, and when the group changes next."""
     node, filled = shares.fill[at], shares.filled
     share, rate, due, binds = 0.0, 0.0, NEVER, NEVER
     for r in range(len(shares.resources)):
@@ -326,7 +324,7 @@ def remeasure(shares: Shares, at: int) -> None:
 
 @inner
 def follow(shares: Shares, time: float) -> None:
-    """Apply the event that is due at a time by the root's clock."""
+    """Apply the event at a time by the root's clock."""
     nodes, at, jumped = shares.fill, 0, False
     advance(shares, 0, time)
     while True:
@@ -354,7 +352,7 @@ def follow(shares: Shares, time: float) -> None:
 
 @inner
 def join(shares: Shares, at: int, child: int) -> bool:
-    """Let a child move that the rising ones have reached; say whether the group's vector has jumped."""
+    """Start a child that the rising ones have reached; return whether the group's vector has jumped."""
     take_back(shares, at, child)
     if shares.fill[child].share_rate <= NEAR:
         return rebuild_synced(shares, at)
@@ -366,7 +364,7 @@ def join(shares: Shares, at: int, child: int) -> bool:
 
 @inner
 def child_changes(shares: Shares, at: int, child: int, jumped: bool) -> bool:
-    """Follow what has changed at a child; say whether the group's vector has jumped."""
+    """Apply a child's change; return whether the group's vector has jumped."""
     nodes = shares.fill
     stalls = not nodes[child].blocked and nodes[child].share_rate <= NEAR
     if jumped or stalls or nodes[at].level_rate == 0.0 or (nodes[child].blocked and nodes[at].rising <= 1):
@@ -381,7 +379,7 @@ def child_changes(shares: Shares, at: int, child: int, jumped: bool) -> bool:
 
 @inner
 def rebuild_synced(shares: Shares, at: int) -> bool:
-    """Compute a group from its children; say whether its vector has jumped."""
+    """Compute a group from its children; return whether its vector has jumped."""
     before = 0.0
     for r in range(len(shares.resources)):
         before += shares.filled[at, HAS, r]
@@ -396,27 +394,27 @@ def rebuild_synced(shares: Shares, at: int) -> bool:
 
 
 STEPS: Final = 2.0**36
-"""Ways to aims are compared in steps of 1 / STEPS."""
+"""Distances to aims are rounded to multiples of 1 / STEPS."""
 
 RARELY: Final = 50
-"""Aims are computed when decides have worked so many times as much, in asks and nodes that they have looked at."""
+"""Aims are recomputed once the cycles' work, in scanned requests and nodes, is this multiple of the computation's."""
 
 DECIDES: Final = 6000
-"""What a decide takes besides, in the same."""
+"""Fixed cost of a cycle, in the same unit."""
 
 REACHED: Final = 1.0 - 1e-9
-"""So much of an aim is all of it, but for rounding."""
+"""An aim counts as reached from this fraction on, because of rounding."""
 
 
 @inner
 def aims_there(shares: Shares, parameters: DecideParameters, partition: int) -> bool:
-    """Say whether leaves have aims in a partition; what a partition lends goes by the tree alone."""
+    """Return whether leaves have aims in a partition; in a lent one the tree decides alone."""
     return partition < len(shares.aims) and not parameters.lends
 
 
 @inner
 def is_due(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> bool:
-    """Say whether leaves have aims, and decides have worked so much since that new ones cost little beside it."""
+    """Add a cycle's work; return whether leaves have aims that are cheap to recompute relative to it."""
     shares, asks = scratch.shares, scratch.queues[len(view.queues)].first_open
     if not aims_there(shares, parameters, partition):
         return False
@@ -426,7 +424,7 @@ def is_due(view: View, scratch: Scratch, parameters: DecideParameters, partition
 
 @inner
 def find_aims(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Compute the leaves' aims in a partition; the nodes have their weights."""
+    """Compute the aims of the leaves in a partition; weights of nodes must be set."""
     shares = scratch.shares
     scratch.user_asks[:] = 0
     for at in range(len(shares.nodes)):
@@ -450,7 +448,7 @@ def find_aims(view: View, scratch: Scratch, parameters: DecideParameters, partit
 
 @inner
 def find_most(view: View, scratch: Scratch, at: int, partition: int) -> None:
-    """Set the maximum of a node's queue; of a leaf the least of its queue's and those above it."""
+    """Set the maximum of a node's queue; for a leaf the minimum over its queue and its parents."""
     filled, queue = scratch.shares.filled, scratch.shares.nodes[at].queue
     for r in range(len(view.counted)):
         filled[at, MOST, r] = NEVER
@@ -465,7 +463,7 @@ def find_most(view: View, scratch: Scratch, at: int, partition: int) -> None:
 
 @inner
 def find_wants(view: View, scratch: Scratch, parameters: DecideParameters, at: int, partition: int) -> None:
-    """Set a leaf's vector and the share with which it has all that it uses and asks for."""
+    """Set a leaf's vector, and the share at which it has all that it uses and requests."""
     shares, rates = scratch.shares, scratch.rates
     filled, queue, limit = shares.filled, shares.nodes[at].queue, 0.0
     shares.aims[partition, at, STEP] = 0.0
@@ -488,7 +486,7 @@ def find_wants(view: View, scratch: Scratch, parameters: DecideParameters, at: i
 
 @inner
 def add_ask(view: View, scratch: Scratch, parameters: DecideParameters, at: int, place: int, partition: int) -> None:
-    """Add to what a leaf wants an ask that some node, its queues' maxima and its user's limit could let it have."""
+    """Add a request to a leaf's demand, as far as some node, its queues' maxima and its user's limit allow it."""
     shares, rates, ask = scratch.shares, scratch.rates, scratch.open_asks[place]
     aims, step = shares.aims, 0.0
     for r in range(len(view.counted)):
@@ -516,7 +514,7 @@ def add_ask(view: View, scratch: Scratch, parameters: DecideParameters, at: int,
 def within_limit(
     view: View, scratch: Scratch, parameters: DecideParameters, app: int, row: int, left: int, leaf: int, partition: int
 ) -> int:
-    """Return how many containers of a row its user's limit lets the user have, and count them."""
+    """Return how many containers of a row the user's limit allows, and count them."""
     user = user_of(view, parameters, app, leaf, partition)
     if user < 0 or grows_with_leaf(view, user, leaf, partition):
         return left
@@ -532,7 +530,7 @@ def within_limit(
 
 @inner
 def begin_aims(view: View, scratch: Scratch, partition: int) -> bool:
-    """Play the tournament of the leaves below their aims; say whether there is one that may be served."""
+    """Run the tournament of the leaves below their aims; return whether one of them may be served."""
     shares, count = scratch.shares, len(scratch.shares.nodes)
     for at in range(count):
         enter_aim(view, scratch, at, partition)
@@ -543,7 +541,7 @@ def begin_aims(view: View, scratch: Scratch, partition: int) -> bool:
 
 @inner
 def enter_aim(view: View, scratch: Scratch, at: int, partition: int) -> None:
-    """Find the way of a node to its aim; put it in its place if it is a leaf that may be served."""
+    """Compute the distance of a node to its aim; enter it in the tournament if it is a leaf that may be served."""
     shares = scratch.shares
     shares.matches[len(shares.nodes) + at].owed = -1
     if not shares.nodes[at].leaf:
@@ -563,7 +561,7 @@ def enter_aim(view: View, scratch: Scratch, at: int, partition: int) -> None:
 
 @inner
 def turn(used: float, step: float, entitled: float, goal: float) -> float:
-    """Return the turn of a leaf that has less than a container more than its aim: the smallest comes first."""
+    """Return the rank of a leaf that is at most one container above its aim; the smallest goes first."""
     if (used + step) * REACHED <= entitled:
         return used / entitled
     return 1.0 + ((used + step) * REACHED > goal) + (used >= goal * REACHED) + used / goal
@@ -571,7 +569,7 @@ def turn(used: float, step: float, entitled: float, goal: float) -> float:
 
 @inner
 def play_aim(shares: Shares, match: int) -> None:
-    """Decide one match by the winners of the two before it; of equals the left one wins, -1 is nobody."""
+    """Decide a match by the winners of the two before it; a tie goes to the left one, -1 is an empty place."""
     left, right = shares.matches[2 * match].owed, shares.matches[2 * match + 1].owed
     wins = right >= 0 and (left < 0 or shares.nodes[right].wait < shares.nodes[left].wait)
     shares.matches[match].owed = right if wins else left
@@ -579,7 +577,7 @@ def play_aim(shares: Shares, match: int) -> None:
 
 @inner
 def replay_aim(view: View, scratch: Scratch, at: int, partition: int) -> None:
-    """Decide anew the matches that a leaf plays."""
+    """Repeat the matches of a leaf."""
     enter_aim(view, scratch, at, partition)
     match = (len(scratch.shares.nodes) + at) >> 1
     while match >= 1:
@@ -589,5 +587,5 @@ def replay_aim(view: View, scratch: Scratch, at: int, partition: int) -> None:
 
 @inner
 def nearest(shares: Shares) -> int:
-    """Return the leaf below its aim that is served first, as a node, or -1."""
+    """Return the leaf (a node) below its aim that goes first, or -1."""
     return int(shares.matches[1].owed) if len(shares.nodes) > 1 else -1

@@ -1,7 +1,7 @@
-"""Queues by what they use of what they are guaranteed, as the CapacityScheduler orders them.
+"""Queues ordered by usage relative to their guarantee, as in the CapacityScheduler.
 
-A container changes one path of the tree: the matches of a tournament among siblings at each level. Who comes before
-whom is an order of all siblings, so that it does not matter who plays against whom.
+A container changes one path of the tree: the matches of a tournament among siblings at each level. The comparison is a
+total order of siblings, so the pairing does not matter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from treadle.policy.state import PARTITION, DecideParameters, Scratch
 
 @inner
 def dominant_share(view: View, scratch: Scratch, queue: int, partition: int, kind: int) -> float:
-    """Return the largest share of the partition that an amount of the queue is; with what is assumed, if USED."""
+    """Return the queue's dominant share of the partition in an amount; for USED, in-flight proposals included."""
     share = 0.0
     for r in range(len(view.counted)):
         amount = view.limit_amounts[queue, partition, kind, r]
@@ -26,11 +26,10 @@ def dominant_share(view: View, scratch: Scratch, queue: int, partition: int, kin
 
 @inner
 def is_owed_more(view: View, scratch: Scratch, a: int, b: int) -> bool:
-    """Is queue ``a`` served before its sibling ``b``?
+    """Return whether queue ``a`` is served before its sibling ``b``.
 
-    Queues with a guarantee come before queues without. Among those that are both under, or both at or over, their
-    guarantee the higher priority wins; else the smaller used / guaranteed; then the larger guarantee; then the
-    smaller index.
+    Queues with a guarantee come before queues without. If both are under their guarantee, or both at or above it, the
+    higher priority wins; then the smaller used / guaranteed; then the larger guarantee; then the smaller index.
     """
     guaranteed_a, guaranteed_b = scratch.queues[a].guaranteed_share, scratch.queues[b].guaranteed_share
     if (guaranteed_a > 0.0) != (guaranteed_b > 0.0):
@@ -50,7 +49,7 @@ def is_owed_more(view: View, scratch: Scratch, a: int, b: int) -> bool:
 
 @inner
 def comes_before(view: View, scratch: Scratch, parameters: DecideParameters, a: int, b: int) -> bool:
-    """Is queue ``a`` served before its sibling ``b``: by the guarantees, or by what a part in Python says?"""
+    """Return whether queue ``a`` is served before its sibling ``b``: by guarantees, or by a custom part's keys."""
     if parameters.keyed_queues:
         if scratch.queues[a].key != scratch.queues[b].key:
             return scratch.queues[a].key < scratch.queues[b].key
@@ -60,7 +59,7 @@ def comes_before(view: View, scratch: Scratch, parameters: DecideParameters, a: 
 
 @inner
 def play(view: View, scratch: Scratch, parameters: DecideParameters, base: int, match: int) -> None:
-    """Decide one match of the tournament at ``base`` by the winners of the two before it; -1 is nobody."""
+    """Decide a match of the tournament at ``base`` by the winners of the two before it; -1 is an empty place."""
     left, right = scratch.turns[base + 2 * match], scratch.turns[base + 2 * match + 1]
     wins = right >= 0 and (left < 0 or comes_before(view, scratch, parameters, right, left))
     scratch.turns[base + match] = right if wins else left
@@ -68,7 +67,7 @@ def play(view: View, scratch: Scratch, parameters: DecideParameters, base: int, 
 
 @inner
 def enter(view: View, scratch: Scratch, queue: int) -> int:
-    """Put a queue, if a leaf below may still get something, in its place among its siblings; return that place."""
+    """Enter a queue in its siblings' tournament if a leaf below it may get containers; return its place."""
     parent = view.queues[queue].parent
     place = view.queues[parent].child_count + scratch.queues[queue].place
     scratch.turns[2 * view.queues[parent].first_child + place] = queue if scratch.queues[queue].live > 0 else -1
@@ -77,7 +76,7 @@ def enter(view: View, scratch: Scratch, queue: int) -> int:
 
 @inner
 def replay(view: View, scratch: Scratch, parameters: DecideParameters, queue: int) -> None:
-    """Decide the matches anew that a queue plays against its siblings."""
+    """Repeat the matches of a queue against its siblings."""
     if view.queues[queue].parent < 0:
         return
     base, match = 2 * view.queues[view.queues[queue].parent].first_child, enter(view, scratch, queue) >> 1
@@ -88,7 +87,7 @@ def replay(view: View, scratch: Scratch, parameters: DecideParameters, queue: in
 
 @inner
 def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Work out what every queue has been guaranteed and uses in the partition, and who of siblings comes first."""
+    """Compute each queue's guarantee and usage in the partition, and run the tournaments."""
     for queue in range(len(view.queues)):
         if view.queues[queue].exists:
             scratch.queues[queue].used_share = dominant_share(view, scratch, queue, partition, USED)
@@ -104,7 +103,7 @@ def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition:
 
 @inner
 def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, partition: int) -> None:
-    """Follow an allocation up from its leaf."""
+    """Add an allocation to its leaf and the queues above."""
     queue = leaf
     while queue >= 0:
         scratch.queues[queue].used_share = dominant_share(view, scratch, queue, partition, USED)
@@ -114,7 +113,7 @@ def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, 
 
 @inner
 def skip_queue(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> None:
-    """Leave a leaf alone for the rest of the decide."""
+    """Exclude a leaf for the rest of the cycle."""
     add_live(view, scratch, leaf, -1)
     queue = leaf
     while queue >= 0:
@@ -125,7 +124,7 @@ def skip_queue(view: View, scratch: Scratch, parameters: DecideParameters, leaf:
 
 @inner
 def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
-    """Walk down from the root, at each level to the queue owed most that has a live leaf below; -1 if there is none."""
+    """Return the leaf reached from the root via the most entitled queue with a live leaf at each level; -1 if none."""
     queue = parameters.root
     if scratch.queues[queue].live == 0:
         return -1
@@ -136,7 +135,7 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
 
 @inner
 def add_live(view: View, scratch: Scratch, leaf: int, more: int) -> None:
-    """Count a leaf as live (1) or not any more (-1), at itself and above."""
+    """Add 1 or -1 to the number of live leaves of a leaf and the queues above."""
     queue = leaf
     while queue >= 0:
         scratch.queues[queue].live += more

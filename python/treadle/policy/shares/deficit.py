@@ -1,11 +1,11 @@
 """Queues served in turn within a bound, by deficit counters (Graphene).
 
-When a container of group g is given out that counts f, g's deficit changes by f x (fairShare(g) - 1), every other's by
-f x fairShare. Fair shares are parts of the weights of those that may be served, so all deficits rise with one virtual
-time, each by its weight: a group's deficit is a line. Who has the largest is kept by a kinetic tournament: each match
-knows when its loser will overtake its winner, and is played again only then. So a container costs one path.
+A container of size f for group g changes g's deficit by f x (fairShare(g) - 1), and every other's by f x fairShare.
+Fair shares are fractions of the weights of the groups that may be served, so all deficits rise with one virtual time,
+each at the rate of its weight: a group's deficit is a line. A kinetic tournament finds the largest: each match knows
+when its loser will overtake its winner, and is repeated only then. So a container changes one path.
 
-A blocked group's deficit stays as it is. One that asks for nothing is owed nothing, and owes nothing.
+A blocked group's deficit is frozen. A group without requests neither gains nor loses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from treadle.policy.state import PARTITION, DecideParameters, Scratch
 
 @inner
 def deficit(shares: Shares, at: int) -> float:
-    """Return a node's deficit now."""
+    """Return a node's current deficit."""
     if shares.nodes[at].kind == BLOCKED:
         return float(shares.nodes[at].key)
     return float(shares.nodes[at].key + max(shares.nodes[at].weight, 0.0) * shares.clock[VIRTUAL_TIME])
@@ -34,13 +34,13 @@ def deficit(shares: Shares, at: int) -> float:
 
 @inner
 def rounded(shares: Shares, at: int) -> float:
-    """Return a node's deficit in whole steps, so that equals are equal."""
+    """Return a node's deficit rounded to whole steps, so that ties are exact."""
     return float(floor(deficit(shares, at) * STEPS + 0.5))
 
 
 @inner
 def is_owed_more(shares: Shares, a: int, b: int) -> bool:
-    """Has ``a`` the larger deficit? Of equals the one whose deficit rises faster, then the leftmost; -1 is nobody."""
+    """Return whether ``a`` has the larger deficit; ties: the faster rise, then the left; -1 is an empty place."""
     if a < 0 or b < 0:
         return a >= 0
     mine, other = rounded(shares, a), rounded(shares, b)
@@ -53,7 +53,7 @@ def is_owed_more(shares: Shares, a: int, b: int) -> bool:
 
 @inner
 def overtaken_at(shares: Shares, winner: int, loser: int) -> float:
-    """Return the virtual time at which the loser of a match will have overtaken the winner."""
+    """Return the virtual time at which the loser of a match overtakes the winner."""
     if winner < 0 or loser < 0 or shares.nodes[loser].weight <= shares.nodes[winner].weight:
         return NEVER
     faster = shares.nodes[loser].weight - max(shares.nodes[winner].weight, 0.0)
@@ -65,7 +65,7 @@ def overtaken_at(shares: Shares, winner: int, loser: int) -> float:
 
 @inner
 def play_deficit(shares: Shares, match: int) -> None:
-    """Decide one match by the winners of the two before it, and work out how long that holds."""
+    """Decide a match by the winners of the two before it, and compute how long the result holds."""
     base, count = 2 * shares.nodes[0].first_child, shares.nodes[0].child_count
     left, right = shares.matches[base + 2 * match].owed, shares.matches[base + 2 * match + 1].owed
     if is_owed_more(shares, right, left):
@@ -82,7 +82,7 @@ def play_deficit(shares: Shares, match: int) -> None:
 
 @inner
 def replay_deficit(shares: Shares, at: int) -> None:
-    """Decide anew the matches that a leaf plays."""
+    """Repeat the matches of a leaf."""
     place = shares.nodes[0].child_count + at - shares.nodes[0].first_child
     entered = -1 if shares.nodes[at].kind == BLOCKED else at
     shares.matches[2 * shares.nodes[0].first_child + place].owed = entered
@@ -94,14 +94,14 @@ def replay_deficit(shares: Shares, at: int) -> None:
 
 @inner
 def is_due(shares: Shares, match: int) -> bool:
-    """Is the time of a match, or of one below it, over? Half a step early, so that rounding makes none late."""
+    """Return whether a match, or one below it, must be repeated; half a step early, to be safe from rounding."""
     deadline = shares.matches[2 * shares.nodes[0].first_child + match].deadline
     return bool(deadline <= shares.clock[VIRTUAL_TIME] + 0.5 / STEPS)
 
 
 @inner
 def catch_up(shares: Shares) -> None:
-    """Play again all matches whose time is over."""
+    """Repeat all matches whose result has expired."""
     count = shares.nodes[0].child_count
     while count > 1 and is_due(shares, 1):
         match, found = 1, True
@@ -118,7 +118,7 @@ def catch_up(shares: Shares) -> None:
 
 @inner
 def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Take up the deficits where the last decide left them."""
+    """Restore the deficits of the last cycle."""
     begin_heads(view, scratch, parameters, partition)
     shares = scratch.shares
     first, count = shares.nodes[0].first_child, shares.nodes[0].child_count
@@ -139,7 +139,7 @@ def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition:
 
 @inner
 def capacity_units(scratch: Scratch) -> float:
-    """Return the partition's capacity: in slots, how many of the smallest ask it could hold; else 1."""
+    """Return the partition's capacity: with slots, how many of the smallest request fit; else 1."""
     shares = scratch.shares
     if not shares.slots:
         return 1.0
@@ -152,7 +152,7 @@ def capacity_units(scratch: Scratch) -> float:
 
 @inner
 def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, partition: int) -> None:
-    """Change all deficits for a container that was given to a leaf."""
+    """Update all deficits for a container given to a leaf."""
     shares, counts = scratch.shares, 1.0
     at = shares.leaf_node[leaf]
     if not shares.slots:
@@ -167,7 +167,7 @@ def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, 
 
 @inner
 def stop_deficit(shares: Shares, at: int) -> None:
-    """Leave a leaf's deficit as it is from now on; its kind is not BLOCKED yet."""
+    """Freeze a leaf's deficit; its kind must not be BLOCKED yet."""
     shares.nodes[at].key = deficit(shares, at)
     shares.clock[WEIGHTS] -= max(shares.nodes[at].weight, 0.0)
     shares.nodes[at].kind = BLOCKED
@@ -176,7 +176,7 @@ def stop_deficit(shares: Shares, at: int) -> None:
 
 @inner
 def update(view: View, scratch: Scratch, parameters: DecideParameters, at: int, partition: int) -> None:
-    """Follow a change of a leaf's asks."""
+    """Update the state after a change of a leaf's requests."""
     if scratch.shares.nodes[at].asks <= 0 and scratch.shares.nodes[at].kind != BLOCKED:
         stop_deficit(scratch.shares, at)
     replay_head(view, scratch, parameters, at)
@@ -184,7 +184,7 @@ def update(view: View, scratch: Scratch, parameters: DecideParameters, at: int, 
 
 @inner
 def end(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Keep the deficits for the next decide."""
+    """Save the deficits for the next cycle."""
     shares = scratch.shares
     first = shares.nodes[0].first_child
     for at in range(first, first + shares.nodes[0].child_count):
@@ -193,7 +193,7 @@ def end(view: View, scratch: Scratch, parameters: DecideParameters, partition: i
 
 @inner
 def is_bounded(shares: Shares) -> bool:
-    """Say whether the largest deficit is below kappa x capacity, so that the order alone may decide."""
+    """Return whether the largest deficit is below kappa x capacity, so that the order alone may decide."""
     catch_up(shares)
     best = shares.matches[2 * shares.nodes[0].first_child + 1].owed if shares.nodes[0].child_count else -1
     return best < 0 or rounded(shares, best) < shares.kappa * shares.clock[UNITS] * STEPS
@@ -201,13 +201,13 @@ def is_bounded(shares: Shares) -> bool:
 
 @inner
 def lets_order_decide(view: View, scratch: Scratch, parameters: DecideParameters) -> bool:
-    """Say whether no deficit is too large."""
+    """Return whether no deficit is too large."""
     return is_bounded(scratch.shares)
 
 
 @inner
 def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
-    """Return the queue whose application comes first; the one with the largest deficit if that is too large."""
+    """Return the queue whose application comes first, or the one with the largest deficit if that is too large."""
     at = first_leaf(scratch.shares) if is_bounded(scratch.shares) else first_child(scratch.shares, 0)
     return int(scratch.shares.nodes[at].queue) if at >= 0 else -1
 

@@ -1,13 +1,12 @@
-"""Hierarchical dominant resource fairness (H-DRF), and the flat one as a tree of one level.
+"""Hierarchical dominant resource fairness (H-DRF), and flat DRF as a tree with one level.
 
 Rescaling needs the least share M among a group's children that are not blocked, and then all their vectors. A group
-keeps the sum of its non-blocked children's vectors, each scaled to one unit of weighted share, and the sum of what
-its blocked children hold; its own vector is M x the one + the other. So a container changes one path of the tree: an
-addition and a replayed tournament among siblings at each level. `treadle_lab.fairness.algorithms` is the same in exact
-numbers.
+stores the sum of its non-blocked children's vectors, each scaled to one unit of weighted share, and the sum of its
+blocked children's; its own vector is M x the first + the second. So a container changes one path of the tree: an
+addition and a repeated tournament among siblings at each level. `treadle_lab.fairness.algorithms` is the exact version.
 
-A child without weight is served when no sibling with one can be. Such children have a sum of their own, which counts
-only then, as if they were equals.
+A child without a weight is served when no sibling with a weight can be. Such children have a separate sum with equal
+weights, which counts only then.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ from treadle.policy.shares.tree import (
 from treadle.policy.state import PARTITION, DecideParameters, Scratch
 
 STEPS = 2.0**36
-"""Weighted shares are compared in steps of 1 / STEPS: what rounding has set apart is equal again."""
+"""Weighted shares are rounded to multiples of 1 / STEPS, so that ties are exact."""
 
 NOTHING = 2.0**-48
-"""What rounding leaves of a share that is 0."""
+"""Rounding errors of a share of 0 are below this."""
 
 
 @inner
 def is_before(shares: Shares, a: int, b: int) -> bool:
-    """Is node ``a`` served before its sibling ``b``? The leftmost of equals; -1 is nobody."""
+    """Return whether node ``a`` is served before its sibling ``b``; ties go to the left; -1 is an empty place."""
     if a < 0 or b < 0:
         return a >= 0
     if shares.nodes[a].kind != shares.nodes[b].kind:
@@ -63,14 +62,14 @@ def first_child(shares: Shares, group: int) -> int:
 
 @inner
 def play(shares: Shares, base: int, match: int) -> None:
-    """Decide one match of the tournament at ``base`` by the winners of the two before it."""
+    """Decide a match of the tournament at ``base`` by the winners of the two before it."""
     left, right = shares.matches[base + 2 * match].owed, shares.matches[base + 2 * match + 1].owed
     shares.matches[base + match].owed = right if is_before(shares, right, left) else left
 
 
 @inner
 def enter(shares: Shares, at: int) -> int:
-    """Put a node, unless it is blocked, in its place for the tournament of its siblings; return that place."""
+    """Enter a node, unless it is blocked, in its siblings' tournament; return its place."""
     siblings = shares.nodes[shares.nodes[at].parent].first_child
     place = shares.nodes[shares.nodes[at].parent].child_count + at - siblings
     shares.matches[2 * siblings + place].owed = -1 if shares.nodes[at].kind == BLOCKED else at
@@ -79,7 +78,7 @@ def enter(shares: Shares, at: int) -> int:
 
 @inner
 def replay(shares: Shares, at: int) -> None:
-    """Decide the matches anew that a node plays."""
+    """Repeat the matches of a node."""
     place = enter(shares, at) >> 1
     base = 2 * shares.nodes[shares.nodes[at].parent].first_child
     while place >= 1:
@@ -89,7 +88,7 @@ def replay(shares: Shares, at: int) -> None:
 
 @inner
 def weigh_children(view: View, scratch: Scratch, group: int, partition: int) -> None:
-    """Set each child's weight to its part of all its siblings' weights; those without one are equals."""
+    """Set each child's weight as a fraction of the siblings' total; children without a weight count equally."""
     nodes = scratch.shares.nodes
     first = nodes[group].first_child
     total, without = 0.0, 0
@@ -109,7 +108,7 @@ def weigh_children(view: View, scratch: Scratch, group: int, partition: int) -> 
 
 @inner
 def measure_leaf(view: View, scratch: Scratch, at: int, partition: int) -> None:
-    """Compute a leaf's vector and share from what its queue uses and what is assumed."""
+    """Compute a leaf's vector and share from its queue's usage, in-flight proposals included."""
     shares, share = scratch.shares, 0.0
     queue = shares.nodes[at].queue
     for r in range(len(view.counted)):
@@ -138,7 +137,7 @@ def measure_group(shares: Shares, at: int, rescale: bool) -> int:
 
 @inner
 def set_rank(shares: Shares, at: int, blocked: bool) -> None:
-    """Set where a node stands among its siblings."""
+    """Set a node's rank among its siblings."""
     weight = shares.nodes[at].weight
     shares.nodes[at].kind = BLOCKED if blocked else (OWED if weight > 0.0 else LAST)
     shares.nodes[at].key = shares.nodes[at].share / abs(weight)
@@ -147,7 +146,7 @@ def set_rank(shares: Shares, at: int, blocked: bool) -> None:
 
 @inner
 def add_part(shares: Shares, at: int, rescale: bool) -> None:
-    """Add a node's vector to that sum of its parent's which it belongs to."""
+    """Add a node's vector to its parent's sum for this kind of node."""
     parent, kind, factor = shares.nodes[at].parent, BLOCKED, 1.0
     if rescale and shares.nodes[at].kind != BLOCKED:
         kind = shares.nodes[at].kind
@@ -162,7 +161,7 @@ def add_part(shares: Shares, at: int, rescale: bool) -> None:
 
 @inner
 def remove_part(shares: Shares, at: int) -> None:
-    """Take a node's part off its parent's sum."""
+    """Subtract a node's vector from its parent's sum."""
     parent, kind = shares.nodes[at].parent, shares.nodes[at].sum
     for r in range(len(shares.resources)):
         if shares.resources[r].counts:
@@ -171,7 +170,7 @@ def remove_part(shares: Shares, at: int) -> None:
 
 @inner
 def aim(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Compute the leaves' aims, if that is due."""
+    """Compute the leaves' aims, if due."""
     if is_due(view, scratch, parameters, partition):
         weigh(view, scratch, partition)
         find_aims(view, scratch, parameters, partition)
@@ -179,7 +178,7 @@ def aim(view: View, scratch: Scratch, parameters: DecideParameters, partition: i
 
 @inner
 def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Find the leaves below their aims; if there is none that may be served, follow the tree."""
+    """Find the leaves below their aims; if none of them may be served, use the tree."""
     weigh(view, scratch, partition)
     aimed = aims_there(scratch.shares, parameters, partition) and begin_aims(view, scratch, partition)
     scratch.shares.counters[AIMS_AT] = aimed
@@ -189,7 +188,7 @@ def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition:
 
 @inner
 def weigh(view: View, scratch: Scratch, partition: int) -> None:
-    """Find all weights, and what those on its path give each node."""
+    """Compute all weights, and the share that the weights on its path give each node."""
     nodes = scratch.shares.nodes
     for group in range(len(nodes)):
         weigh_children(view, scratch, group, partition)
@@ -200,7 +199,7 @@ def weigh(view: View, scratch: Scratch, partition: int) -> None:
 
 @inner
 def begin_tree(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Compute everything anew, from the leaves up."""
+    """Compute the whole tree from the leaves up."""
     shares, rescale = scratch.shares, parameters.rescales
     for at in range(len(shares.nodes) - 1, -1, -1):
         if shares.nodes[at].leaf:
@@ -222,7 +221,7 @@ def begin_tree(view: View, scratch: Scratch, parameters: DecideParameters, parti
 
 @inner
 def update(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
-    """Follow a change of a leaf's use or asks up to the root."""
+    """Update the tree, up to the root, after a change of a leaf's usage or requests."""
     shares, rescale = scratch.shares, parameters.rescales
     if shares.counters[AIMS_AT]:
         replay_aim(view, scratch, leaf, partition)
@@ -240,7 +239,7 @@ def update(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int
 
 @inner
 def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
-    """Return the queue that is nearest to its aim; else walk down the tree, to the child served first; -1: none."""
+    """Return the queue nearest to its aim; otherwise descend the tree to the child served first; -1 if none."""
     shares, at = scratch.shares, 0
     if shares.counters[AIMS_AT]:
         leaf = nearest(shares)

@@ -1,4 +1,4 @@
-"""One order for the applications of all queues."""
+"""A single order for the applications of all queues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from treadle.policy.state import FIFO, DecideParameters, Scratch
 
 @inner
 def is_older(view: View, a: int, b: int) -> bool:
-    """Say whether fifo order puts application ``a`` before ``b``: the higher priority, then the smaller id."""
+    """Return whether FIFO order puts application ``a`` before ``b``: the higher priority, then the smaller ID."""
     if view.apps[a].priority != view.apps[b].priority:
         return view.apps[a].priority > view.apps[b].priority
     if view.apps[a].cluster_timestamp != view.apps[b].cluster_timestamp:
@@ -25,10 +25,10 @@ def is_older(view: View, a: int, b: int) -> bool:
 
 @inner
 def comes_first(view: View, scratch: Scratch, a: int, b: int) -> bool:
-    """Say whether leaf ``a``'s next application comes before that of leaf ``b``; -1 is nobody.
+    """Return whether leaf ``a``'s next application comes before leaf ``b``'s; -1 is an empty place.
 
-    One that awaits its AM comes first. Two leaves of one order are compared as their applications would be within a
-    leaf; two of different orders (the queues' own may differ) first in, first out.
+    An application that awaits its AM comes first. Two leaves with the same order are compared as applications within a
+    leaf; with different orders (the queues' own may differ) first in, first out.
     """
     if a < 0 or b < 0:
         return a >= 0
@@ -48,7 +48,7 @@ def comes_first(view: View, scratch: Scratch, a: int, b: int) -> bool:
 
 @inner
 def play_first(view: View, scratch: Scratch, base: int, match: int) -> None:
-    """Decide one match by the winners of the two before it."""
+    """Decide a match by the winners of the two before it."""
     matches = scratch.shares.matches
     left, right = matches[base + 2 * match].first, matches[base + 2 * match + 1].first
     matches[base + match].first = right if comes_first(view, scratch, right, left) else left
@@ -56,7 +56,7 @@ def play_first(view: View, scratch: Scratch, base: int, match: int) -> None:
 
 @inner
 def enter_head(view: View, scratch: Scratch, parameters: DecideParameters, at: int) -> int:
-    """Find a leaf's next application and put the leaf in its place for the tournament; return that place."""
+    """Find a leaf's next application and enter the leaf in the tournament; return its place."""
     shares = scratch.shares
     head = -1
     if shares.nodes[at].kind != BLOCKED:
@@ -69,7 +69,7 @@ def enter_head(view: View, scratch: Scratch, parameters: DecideParameters, at: i
 
 @inner
 def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Play the whole tournament of the leaves that have asks."""
+    """Run the tournament of the leaves with requests."""
     nodes = scratch.shares.nodes
     for at in range(1, len(nodes)):
         nodes[at].kind = BLOCKED if nodes[at].asks <= 0 else OWED
@@ -82,7 +82,7 @@ def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition:
 
 @inner
 def replay_head(view: View, scratch: Scratch, parameters: DecideParameters, at: int) -> None:
-    """Decide anew the matches that a leaf plays."""
+    """Repeat the matches of a leaf."""
     match = enter_head(view, scratch, parameters, at) >> 1
     while match >= 1:
         play_first(view, scratch, 2 * scratch.shares.nodes[0].first_child, match)
@@ -91,7 +91,7 @@ def replay_head(view: View, scratch: Scratch, parameters: DecideParameters, at: 
 
 @inner
 def update(view: View, scratch: Scratch, parameters: DecideParameters, at: int, partition: int) -> None:
-    """Follow a change of a leaf's asks."""
+    """Update the tournament after a change of a leaf's requests."""
     if scratch.shares.nodes[at].asks <= 0:
         scratch.shares.nodes[at].kind = BLOCKED
     replay_head(view, scratch, parameters, at)
@@ -99,7 +99,7 @@ def update(view: View, scratch: Scratch, parameters: DecideParameters, at: int, 
 
 @inner
 def first_leaf(shares: Shares) -> int:
-    """Return the leaf whose application comes first, as a node, or -1."""
+    """Return the leaf (a node) whose application comes first, or -1."""
     if shares.nodes[0].child_count == 0:
         return -1
     return int(shares.matches[2 * shares.nodes[0].first_child + 1].first)
@@ -107,7 +107,7 @@ def first_leaf(shares: Shares) -> int:
 
 @inner
 def lets_order_decide(view: View, scratch: Scratch, parameters: DecideParameters) -> bool:
-    """Always: there is one order for all."""
+    """Return True: there is one order for all."""
     return True
 
 

@@ -1,4 +1,4 @@
-"""The compiled steps of the share that was chosen; numba keeps compiled code only of what is in a file."""
+"""Dispatch to the compiled steps of the selected share; numba caches only code that is in a file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ RULES: Final = {"capacity": 0, "deficit": 1, "hdrf": 2, "none": 3}
 
 @inner
 def aim(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Work out, now and then, where leaves are to be in the partition."""
+    """Update the leaves' aims in the partition, if due."""
     if parameters.share == 2:
         hdrf.aim(view, scratch, parameters, partition)
 
 
 @inner
 def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Work out what every queue is owed in the partition."""
+    """Compute the entitlement of each queue in the partition."""
     if parameters.share == 0:
         capacity.begin(view, scratch, parameters, partition)
     if parameters.share == 1:
@@ -49,7 +49,7 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
 
 @inner
 def lets_order_decide(view: View, scratch: Scratch, parameters: DecideParameters) -> bool:
-    """Say whether the order alone decides which queue is next."""
+    """Return whether the order alone decides which queue is next."""
     if parameters.share == 1:
         return deficit.lets_order_decide(view, scratch, parameters)
     if parameters.share == 3:
@@ -59,7 +59,7 @@ def lets_order_decide(view: View, scratch: Scratch, parameters: DecideParameters
 
 @inner
 def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, partition: int) -> None:
-    """Follow a container that was just proposed for an ask of a leaf queue."""
+    """Update the state after a proposal for a leaf queue."""
     if parameters.share == 0:
         capacity.note(view, scratch, parameters, leaf, row, partition)
     if parameters.share == 1:
@@ -68,7 +68,7 @@ def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, 
 
 @inner
 def update(view: View, scratch: Scratch, parameters: DecideParameters, at: int, partition: int) -> None:
-    """Follow a change of the use or the asks of a leaf of the tree."""
+    """Update the state after a change of usage or requests of a leaf of the tree."""
     if parameters.share == 1:
         deficit.update(view, scratch, parameters, at, partition)
     if parameters.share == 2:
@@ -79,6 +79,6 @@ def update(view: View, scratch: Scratch, parameters: DecideParameters, at: int, 
 
 @inner
 def end(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Keep what goes on when all is computed anew."""
+    """Save the state that the next computation continues from."""
     if parameters.share == 1:
         deficit.end(view, scratch, parameters, partition)

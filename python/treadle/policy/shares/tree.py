@@ -1,12 +1,10 @@
-"""The tree that a cluster is shared by: the queues' own, or one that treadle.yaml gives.
+"""The tree that a cluster is shared by: the queues' own tree or a configured one, and its arrays for kernels.
 
-Given trees are written as `treadle share` reads them, with queues for leaves::
+A configured tree has the same format as in `treadle share`, with queues as leaves::
 
     tree:
-      production: {weight: 3, children: {root.etl: {}, root.reports: {weight: 2}}}
-      research: {weight: 1, children: {cpu: {queue: root.batch}, gpu: {queue: root.models}}}
-
-The tree that a cluster is shared by, as kernels take it, and what they keep beside each of its nodes.
+    production: {weight: 3, children: {root.etl: {}, root.reports: {weight: 2}}} research: {weight: 1, children: {cpu:
+        {queue: root.batch}, gpu: {queue: root.models}}}
 """
 
 from __future__ import annotations
@@ -23,70 +21,70 @@ from treadle.compiled.structs import tables
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 
-# Where a node stands among its siblings (SHARE_NODE.kind), and the sums of its parent that count it.
+# Kinds of nodes (SHARE_NODE.kind), and the sums of the parent that count them.
 OWED: Final = 0
-LAST: Final = 1  # its weight is 0: served when no sibling with a weight can be
+LAST: Final = 1  # weight 0: served when no sibling with a weight can be
 BLOCKED: Final = 2
 
-# Further rows of `Shares.vectors`.
-USE: Final = 3  # what the node counts for, as fractions of the partition
-PART: Final = 4  # what of it is in a sum of the parent's
+# Additional rows of `Shares.vectors`.
+USE: Final = 3  # the node's vector, as fractions of the partition
+PART: Final = 4  # its contribution to a sum of the parent
 VECTORS: Final = 5
 
 # Places in `Shares.counters`.
-WITNESS: Final = 0  # the place in the list of open nodes where an ask last found room
-CHECKS_LEFT: Final = 1  # so often one may still look whether an ask fits a node before it must be taken for granted
-SATURATED: Final = 2  # 1 if a resource was saturated since everything was computed
-AIMS_AT: Final = 3  # 1 while leaves below their aims are served, 0 while the tree is followed
-EVENTS: Final = 4  # what the latest computation of aims took
+WITNESS: Final = 0  # position in the list of open nodes where a request last found room
+CHECKS_LEFT: Final = 1  # remaining checks whether a request fits a node; then it is assumed
+SATURATED: Final = 2  # 1 if a resource became saturated since the last computation
+AIMS_AT: Final = 3  # 1 while leaves below their aims are served, 0 while the tree decides
+EVENTS: Final = 4  # number of events in the latest computation of aims
 COUNTERS: Final = 5
 
 # Places in `Shares.clock`.
-VIRTUAL_TIME: Final = 0  # what each node that may be served was owed since the decide began, for a weight of 1
-WEIGHTS: Final = 1  # of the nodes that may be served, added up
-UNITS: Final = 2  # the partition's capacity, in what a container counts
-SERVED: Final = 3  # the highest key below its aim with which a leaf was served
+VIRTUAL_TIME: Final = 0  # entitlement per unit of weight of each servable node since the cycle began
+WEIGHTS: Final = 1  # total weight of the servable nodes
+UNITS: Final = 2  # the partition's capacity, in units of a container's size
+SERVED: Final = 3  # highest key of a leaf below its aim that was served
 CLOCKS: Final = 4
 
 NEVER: Final = 1e300
 
 FROM_QUEUE: Final = -1.0
-"""As `given`: the weight is what the queue has been guaranteed in the partition."""
+"""Value of `given`: the weight is the queue's guarantee in the partition."""
 
 SHARE_NODE: Final = np.dtype(
     [
-        ("share", "f8"),  # the dominant share
-        ("key", "f8"),  # the same divided by weight; or the deficit when the virtual time was 0
-        ("rank", "f8"),  # the same, rounded so that equals are equal
-        ("weight", "f8"),  # share of its siblings' weights
-        ("given", "f8"),  # weight as the tree gives it, or FROM_QUEUE
-        ("entitled", "f8"),  # what the weights on its path give it
+        ("share", "f8"),  # dominant share
+        ("key", "f8"),  # the same divided by weight; or the deficit at virtual time 0
+        ("rank", "f8"),  # the same, rounded for exact ties
+        ("weight", "f8"),  # fraction of its siblings' weights
+        ("given", "f8"),  # weight in the tree, or FROM_QUEUE
+        ("entitled", "f8"),  # share given by the weights on its path
         (
             "wait",
             "f8",
-        ),  # of a leaf: its turn by its aim (`treadle.policy.shares.aims.turn`), in steps; `NEVER`: by the tree
-        ("served_rank", "f8"),  # of a group: the highest rank with which a child was served; -1: none was
-        ("asks", "i8"),  # of a leaf: containers that it could still get as far as is known
+        ),  # leaf: its rank by aim (`treadle.policy.shares.aims.turn`), in steps; `NEVER`: by the tree
+        ("served_rank", "f8"),  # group: the highest rank of a served child; -1: none
+        ("asks", "i8"),  # leaf: upper bound of the containers that it can still get
         ("parent", "i4"),
         ("first_child", "i4"),
         ("child_count", "i4"),
-        ("queue", "i4"),  # -1: a group that is no queue
-        ("head", "i4"),  # of a leaf: its next application, or -1
+        ("queue", "i4"),  # -1: a group without a queue
+        ("head", "i4"),  # leaf: its next application, or -1
         ("leaf", "u1"),
         ("kind", "u1"),
-        ("sum", "u1"),  # which sum of its parent's counts it
+        ("sum", "u1"),  # which sum of its parent includes it
     ],
     align=True,
 )
-"""A node of the tree. The root is node 0; the children of a node stand side by side, after it, in order."""
+"""A node of the tree. The root is node 0; a node's children are contiguous, after it, in order."""
 
 RESOURCE: Final = np.dtype(
     [
-        ("least", "i8"),  # the smallest ask that is not 0; 1 if nobody asks for any
-        ("nodes", "i8"),  # nodes with room for that
-        ("asked", "u1"),  # somebody asks for some
-        ("counts", "u1"),  # in a share
-        ("saturated", "u1"),  # nothing that needs it can be placed
+        ("least", "i8"),  # the smallest request above 0; 1 without any
+        ("nodes", "i8"),  # number of nodes with room for it
+        ("asked", "u1"),  # whether any request needs it
+        ("counts", "u1"),  # counted in shares
+        ("saturated", "u1"),  # no request that needs it can be placed
     ],
     align=True,
 )
@@ -94,45 +92,45 @@ RESOURCE: Final = np.dtype(
 FILL: Final = np.dtype(
     [
         ("clock", "f8"),
-        ("base", "f8"),  # the parent's clock when this one showed `clock`
-        ("speed", "f8"),  # how much the clock advances in a unit of the parent's
-        ("level", "f8"),  # of a group: the least weighted share among its children that are not blocked
+        ("base", "f8"),  # the parent's clock at the time of `clock`
+        ("speed", "f8"),  # advance of the clock per unit of the parent's
+        ("level", "f8"),  # group: the least weighted share among its children that are not blocked
         ("level_rate", "f8"),
         ("share", "f8"),
         ("share_rate", "f8"),
-        ("limit", "f8"),  # of a leaf: the share with which it has all that it wants
-        ("binds", "f8"),  # of a group: when its queue reaches a maximum, by its clock
-        ("due", "f8"),  # when something changes at the node or below, by its clock
-        ("rising", "i4"),  # children that move
+        ("limit", "f8"),  # leaf: the share at which it has all that it requests
+        ("binds", "f8"),  # group: when its queue reaches a maximum, by its clock
+        ("due", "f8"),  # when the node or its subtree changes next, by its clock
+        ("rising", "i4"),  # number of rising children
         ("blocked", "u1"),
         ("moves", "u1"),
     ],
     align=True,
 )
-"""The state of a node; all is as of `clock`, and rates are per unit of the clock."""
+"""The filling state of a node at the time of `clock`; rates are per unit of the clock."""
 
 # Rows of `Shares.filled`, by resource.
-UNIT: Final = 0  # of a leaf: its vector when its dominant share is 1
+UNIT: Final = 0  # leaf: its vector at a dominant share of 1
 MOST: Final = 1  # the maximum of the node's queue, as a fraction of the partition
-OFF: Final = 2  # 1: does not count at this node, and who needs it is blocked
-HAS: Final = 3  # the vector as the parent sees it, rescaled
+OFF: Final = 2  # 1: saturated at this node; children that need it are blocked
+HAS: Final = 3  # the rescaled vector, as the parent uses it
 HAS_RATE: Final = 4
-REAL: Final = 5  # the vector that is taken from the pool
+REAL: Final = 5  # the actual vector, taken from the partition
 REAL_RATE: Final = 6
-GIVEN: Final = 7  # its part of the parent's HAS_RATE
-REAL_GIVEN: Final = 8  # its part of the parent's REAL_RATE
+GIVEN: Final = 7  # its contribution to the parent's HAS_RATE
+REAL_GIVEN: Final = 8  # its contribution to the parent's REAL_RATE
 FILLED: Final = 9
 
-# Columns of `Shares.aims`, before one for each resource: 1 if the asks need it.
-AIM: Final = 0  # where the leaf is to be, in what its asks need
-STEP: Final = 1  # what its smallest ask counts
+# Columns of `Shares.aims`, followed by one per resource: 1 if the requests need it.
+AIM: Final = 0  # the leaf's aim, in the resources of its requests
+STEP: Final = 1  # size of its smallest request
 AIMS: Final = 2
 
 MATCH: Final = np.dtype(
     [
-        ("deadline", "f8"),  # the virtual time at which this match or one below it may end otherwise
-        ("owed", "i4"),  # the node that wins by what it is owed
-        ("first", "i4"),  # the one that wins by the order of its next application
+        ("deadline", "f8"),  # the virtual time when the result of this match, or one below it, may change
+        ("owed", "i4"),  # the winner by deficit
+        ("first", "i4"),  # the winner by the order of its next application
     ],
     align=True,
 )
@@ -140,28 +138,28 @@ MATCH: Final = np.dtype(
 
 @tables
 class Shares(NamedTuple):
-    """What the rules of sharing keep; nothing outlives a decide but the layout of the tree and the deficits."""
+    """The arrays of sharing rules; only the tree's layout and the deficits outlive a cycle."""
 
     counters: I64
     nodes: Records
     vectors: F64  # node, sums by kind (OWED, LAST, BLOCKED), USE, PART; resource
-    matches: Records  # a tournament for the children of each node, beginning at 2 x its first child
-    leaf_node: I32  # the node of each queue that is a leaf; -1: it gets nothing
+    matches: Records  # a tournament of each node's children, starting at 2 x its first child
+    leaf_node: I32  # the node of each leaf queue; -1: it gets nothing
     resources: Records
     clock: F64  # VIRTUAL_TIME, WEIGHTS, UNITS
-    deficits: F64  # partition, node: what it is owed between decides; no partition unless the share has deficits
-    aims: F64  # partition, node: AIM, STEP, and which resources its asks need; no partition unless leaves have aims
-    unaimed: I64  # partition: work of decides since the aims were computed
-    fill: Records  # `FILL` a node, if leaves have aims
+    deficits: F64  # partition, node: deficit between cycles; empty unless the share has deficits
+    aims: F64  # partition, node: AIM, STEP, and resources that its requests need; empty without aims
+    unaimed: I64  # partition: work of cycles since the last computation of aims
+    fill: Records  # `FILL` by node, if leaves have aims
     filled: F64  # node, UNIT to REAL_GIVEN, resource
-    kappa: float  # how far the largest deficit may grow before fairness rules, as a part of the capacity
-    slots: int  # 1 if a container counts 1, 0 if it counts its dominant demand
+    kappa: float  # maximum of the largest deficit before fairness decides, as a fraction of the capacity
+    slots: int  # 1 if a container's size is 1, 0 if it is its dominant demand
 
 
 def shares_for(
     tree: Records, leaf_node: I32, resources: int, deficits: int = 0, kappa: float = 0.0, slots: int = 0, aims: int = 0
 ) -> Shares:
-    """Return room for what kernels keep about ``tree``, with deficits or aims in so many partitions."""
+    """Return the arrays for ``tree``, with deficits or aims for so many partitions."""
     aimed = len(tree) if aims else 0
     tree["wait"] = NEVER
     return Shares(
@@ -183,7 +181,7 @@ def shares_for(
 
 
 def no_tree(resources: int) -> Shares:
-    """Return what a rule takes that needs no tree."""
+    """Return the arrays for a rule without a tree."""
     return shares_for(np.zeros(0, SHARE_NODE), np.zeros(0, np.int32), resources)
 
 
@@ -191,7 +189,7 @@ MAX_DEPTH: Final = 64
 
 
 class TreeNode(Parameters):
-    """A node of a given tree: a group if it has children, else a leaf queue."""
+    """A node of a configured tree: a group if it has children, else a leaf queue."""
 
     weight: float = Field(
         default=1.0, ge=0.0, le=1e9, description="Its share is this over the sum of its siblings' and its own."
@@ -207,7 +205,7 @@ class TreeNode(Parameters):
 
 
 class TreeParameters(Parameters):
-    """What the shares that follow a tree have in common."""
+    """Common parameters of the shares with a tree."""
 
     weights: str = Field(
         default="guaranteed",
@@ -240,7 +238,7 @@ def _leaves(tree: dict[str, TreeNode], depth: int) -> Iterator[tuple[str, int]]:
 
 
 class ShareTree:
-    """Lays the tree out for kernels, and does so again only when the queues have changed."""
+    """Builds the arrays of the tree, again only when the queues have changed."""
 
     def __init__(
         self,
@@ -251,7 +249,7 @@ class ShareTree:
         slots: bool = False,
         aims: bool = False,
     ) -> None:
-        """Prepare for ``flat``, all leaves directly below the root, or for the tree as it is.
+        """Prepare ``flat``, with all leaves directly below the root, or the tree as it is.
 
         With ``kappa`` there are deficits: in slots, or in dominant shares. With ``aims`` leaves have aims.
         """
@@ -262,14 +260,14 @@ class ShareTree:
         self._aims = aims
         self._children: I32 | None = None
         self._paths: tuple[str, ...] = ()
-        """Of the queue of each node of the tree; empty for a group that is no queue."""
+        """The queue path of each node of the tree; empty for a group without a queue."""
         self._partitions: tuple[str, ...] = ()
-        """Their names, by number."""
+        """Names of the partitions, by number."""
         self._shares: Shares | None = None
         self.warnings: tuple[str, ...] = ()
 
     def shares(self, cluster: Cluster) -> Shares:
-        """Return the tree of a cluster's queues, with what kernels kept on it."""
+        """Return the arrays for a cluster's queues, with their lasting state."""
         partitions = len(cluster.names.partitions)
         deficits, aims = (0 if self._kappa is None else partitions), (partitions if self._aims else 0)
         known = self._shares
@@ -293,7 +291,7 @@ class ShareTree:
         return known
 
     def _carry_deficits(self, old: Shares, new: Shares, paths: Sequence[str], partitions: Sequence[str]) -> None:
-        """Let queues that stay keep their deficits, whatever their indices are after a snapshot."""
+        """Carry over the deficits of queues by path: a snapshot changes their indices."""
         before = {path: at for at, path in enumerate(self._paths) if path}
         stayed = [(before[path], at) for at, path in enumerate(paths) if path in before]
         if not stayed or not len(new.deficits):
@@ -312,7 +310,7 @@ class _Node:
 
 
 class _Layout:
-    """The tree of a cluster's queues, or the given one with its queues found in the cluster."""
+    """The tree of a cluster's queues, or the configured one matched with the cluster's queues."""
 
     def __init__(self, cluster: Cluster, parameters: TreeParameters, *, flat: bool) -> None:
         self.warnings: list[str] = []
@@ -350,13 +348,13 @@ class _Layout:
         return nodes
 
     def _left_out(self) -> list[_Node]:
-        """Return what the given tree does not name: served when nobody in it can be."""
+        """Return the queues outside the configured tree, served when no queue in it can be."""
         for path in self._leaves:
             self.warnings.append(f"share: the tree does not name queue {path}, which gets only what the others leave")
         return [_Node(queue, 0.0) for queue in self._leaves.values()]
 
     def _flattened(self, nodes: list[_Node], share: float) -> Iterator[_Node]:
-        """Yield the leaves; given weights, as parts of their siblings', are multiplied along paths (section 3.2)."""
+        """Yield the leaves; configured weights (fractions among siblings) multiply along paths (section 3.2)."""
         total = sum(node.weight for node in nodes)
         for node in nodes:
             collapsed = node.weight if node.weight == FROM_QUEUE or self._equal else 0.0
@@ -368,13 +366,13 @@ class _Layout:
                 yield _Node(node.queue, collapsed)
 
     def records(self) -> tuple[Records, I32]:
-        """Number the nodes so that siblings stand side by side, after their parent; the root is 0.
+        """Number the nodes so that siblings are contiguous, after their parent; the root is 0.
 
         Returns the records, and the node of each queue or -1.
         """
         order, parents = [_Node(-1, 1.0, self._top)], [-1]
         firsts = []
-        for node in order:  # which grows meanwhile
+        for node in order:  # it grows during the loop
             firsts.append(len(order))
             parents += [len(firsts) - 1] * len(node.children)
             order += node.children

@@ -1,1 +1,1 @@
-"""SLearn (NSDI 2022): tasks that run first as pilots, and how far they and earlier runs are believed."""
+"""SLearn (NSDI 2022): sampling tasks as pilots, and combining pilots with history."""

@@ -1,4 +1,4 @@
-"""Durations of tasks by pilots and by earlier runs, and the weight of each (SLearn)."""
+"""Task durations from pilots and from history, and the weight of each (SLearn)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from treadle.policy.state import UNBOUNDED
 from treadle.policy.work import Durations, hinted_durations, observed_durations
 
 ERROR_MIN: Final = 1e-3
-"""No estimate counts for more certain than that."""
+"""Lower bound of the relative error of an estimate."""
 
 
 @inner
 def joined(pilots_ms: float, pilot_error: float, hint_ms: float, hint_error: float) -> float:
-    """Return two estimates of the same as one: their logarithms by inverse variance."""
+    """Return the combination of two estimates: the mean of their logarithms, weighted by inverse variance."""
     weight = 1.0 / max(pilot_error, ERROR_MIN) ** 2
     hint_weight = 1.0 / max(hint_error, ERROR_MIN) ** 2
     return exp((weight * log(max(pilots_ms, 1.0)) + hint_weight * log(hint_ms)) / (weight + hint_weight))
@@ -35,7 +35,7 @@ def joined(pilots_ms: float, pilot_error: float, hint_ms: float, hint_error: flo
 
 @inner
 def is_sampled(sampled: Sampled, app: int, priority: int) -> bool:
-    """Say whether pilots have shown how long an application's tasks of this priority take; False if it is none (-1)."""
+    """Return whether pilots have measured an application's tasks of this priority; False for no priority (-1)."""
     if app < 0 or app >= len(sampled.jobs) or sampled.jobs[app].pilot_mean_ms < 0.0:
         return False
     return is_of_stage(sampled.jobs[app].sampled_stage, priority)
@@ -43,7 +43,7 @@ def is_sampled(sampled: Sampled, app: int, priority: int) -> bool:
 
 @kernel
 def pilot_durations(view: View, sampled: Sampled, found: Durations) -> None:
-    """Set the pilots' mean for the asks and the tasks of their stage."""
+    """Set the pilots' mean for requests and running tasks of their stage."""
     for row in range(found.rows):
         if is_sampled(sampled, view.rows[row].application, view.rows[row].priority):
             found.rows_ms[row] = sampled.jobs[view.rows[row].application].pilot_mean_ms
@@ -54,7 +54,7 @@ def pilot_durations(view: View, sampled: Sampled, found: Durations) -> None:
 
 @kernel
 def join_hints(view: View, sampled: Sampled, default_error: float, found: Durations) -> None:
-    """Combine pilots' means with hints for the same keys; ``default_error`` where a hint has no deviation."""
+    """Combine pilots' means with hints for the same keys; ``default_error`` applies to hints without a deviation."""
     for at in range(found.hints):
         app, priority = view.hints[at].application, view.hints[at].priority
         if priority < 0 or view.hints[at].duration_ms <= 0 or not is_sampled(sampled, app, priority):
@@ -73,16 +73,16 @@ def join_hints(view: View, sampled: Sampled, default_error: float, found: Durati
 
 @tables
 class Confidence(NamedTuple):
-    """When history is taken at its word; 0 for the first two: never."""
+    """When history makes pilots unnecessary; 0 for the first two: never."""
 
     deviation_max: float
-    """The hint for a task's duration has a deviation of at most so large a part of it."""
+    """Maximum relative deviation of the hint for a task's duration."""
     deviations: float
-    """Or sizes this many deviations smaller and larger are of one level."""
+    """Alternatively, sizes this many deviations smaller and larger must be in one level."""
     thresholds_ms: F64
-    """Between the levels."""
+    """Thresholds between the levels, in ms."""
     sampling_level: int
-    """Pilots would run at this level: history that is sure of no higher one is sure enough."""
+    """Level at which pilots would run: history that excludes higher levels is enough."""
 
 
 @inner
@@ -101,7 +101,7 @@ def stage_hint(view: View, sampled: Sampled, app: int) -> int:
 
 @inner
 def widest_ahead(view: View, app: int) -> int:
-    """Return how many tasks the widest stage has that has a hint and is not asked for yet."""
+    """Return the number of tasks of the widest hinted stage without requests so far."""
     width, at = 0, view.apps[app].first_hint
     while at >= 0:
         if view.hints[at].priority < 0:
@@ -112,9 +112,9 @@ def widest_ahead(view: View, app: int) -> int:
 
 @inner
 def hinted_size_ms(view: View, sampled: Sampled, app: int, stage: int, deviations: float) -> float:
-    """Return the size of a job by its hints, each stage some deviations of it larger; -1 if one is not known.
+    """Return the hinted size of a job in ms, with each stage some deviations larger; -1 if a value is missing.
 
-    ``stage`` is the key of the stage that is sampled; for those after it hints must say how many tasks they have.
+    ``stage`` is the key of the sampled stage; hints for later stages must include numbers of tasks.
     """
     size_ms, at = 0.0, view.apps[app].first_hint
     while at >= 0:
@@ -139,7 +139,7 @@ def level_of(size_ms: float, thresholds_ms: F64) -> int:
 
 @inner
 def is_confident(view: View, sampled: Sampled, app: int, confidence: Confidence) -> bool:
-    """Say whether an application needs no pilots, by what are hints about its tasks."""
+    """Return whether hints make an application's pilots unnecessary."""
     stage = stage_hint(view, sampled, app)
     if stage < 0 or view.hints[stage].deviation_ms < 0:
         return False
@@ -158,9 +158,9 @@ def is_confident(view: View, sampled: Sampled, app: int, confidence: Confidence)
 
 @inner
 def correction(view: View, sampled: Sampled, app: int, default_error: float) -> float:
-    """Return by how much pilots correct the hint for their stage; 1 if either is missing.
+    """Return the factor by which pilots correct the hint for their stage; 1 if either is missing.
 
-    The ratio of both (SLearn-DAG), or with ``default_error`` of their joint estimate and the hint.
+    The ratio of both (SLearn-DAG), or with ``default_error`` that of their combination and the hint.
     """
     if app >= len(sampled.jobs) or sampled.jobs[app].pilot_mean_ms < 0.0:
         return 1.0
@@ -178,10 +178,9 @@ def correction(view: View, sampled: Sampled, app: int, default_error: float) -> 
 
 @kernel
 def scale_hints(view: View, sampled: Sampled, default_error: float, factors: F64, found: Durations) -> None:
-    """Set the hints for stages that are not sampled, times the ratio of pilots' mean to hint of the sampled one.
+    """Set hinted durations of stages that are not sampled, times the ratio of pilots to hint of the sampled one.
 
-    ``factors`` is room for a number by application. With ``default_error`` above 0 pilots count with the weight of
-    their certainty.
+    ``factors`` is scratch space by application. With ``default_error`` above 0 pilots are weighted by their certainty.
     """
     hint_ms = found.hint_ms
     for app in range(len(factors)):
@@ -203,23 +202,23 @@ def scale_hints(view: View, sampled: Sampled, default_error: float, factors: F64
 
 @tables
 class HistoryQuota(NamedTuple):
-    """How far history is believed before pilots have ended."""
+    """How much of the cluster a job may use by its history before its pilots have ended."""
 
     part: float
-    """A job may use so large a part of the cluster; 0: its pilots alone."""
+    """Maximum fraction of the cluster for a job; 0: its pilots alone."""
     deviations: float
-    """It is taken for this many deviations larger than in history."""
+    """Number of deviations by which its size is increased."""
     thresholds_ms: F64
-    """Between the levels."""
+    """Thresholds between the levels, in ms."""
     sampling_level: int
-    """Pilots run at this level, or at a higher one if history suggests it."""
+    """Level of pilots; history may raise it."""
     totals: F64
     """The cluster's resources."""
 
 
 @inner
 def level_by_history(view: View, sampled: Sampled, app: int, history_quota: HistoryQuota) -> int:
-    """Return the level of a job if it is some deviations larger than its hints say, -1 without hints."""
+    """Return the level of a job some deviations larger than hinted, -1 without hints."""
     stage = stage_hint(view, sampled, app)
     if history_quota.part <= 0.0 or stage < 0:
         return -1
@@ -229,7 +228,7 @@ def level_by_history(view: View, sampled: Sampled, app: int, history_quota: Hist
 
 @inner
 def level_by_now(view: View, sampled: Sampled, app: int, pilots_ms: float, history_quota: HistoryQuota) -> int:
-    """Return the level if the pilots ended now; together they have run for ``pilots_ms``."""
+    """Return the level if the pilots ended now; ``pilots_ms`` is their total run time."""
     stage = stage_hint(view, sampled, app)
     mean_ms = pilots_ms / max(sampled.jobs[app].pilots + sampled.jobs[app].replacements, 1)
     size_ms = hinted_size_ms(view, sampled, app, stage, 0.0) * mean_ms / view.hints[stage].duration_ms
@@ -238,7 +237,7 @@ def level_by_now(view: View, sampled: Sampled, app: int, pilots_ms: float, histo
 
 @inner
 def tasks_within_quota(view: View, row: int, history_quota: HistoryQuota) -> int:
-    """Return how many containers of an ask make up the part of the cluster that a job may use."""
+    """Return how many containers of a request make up the fraction of the cluster that a job may use."""
     share = 0.0
     for r in range(len(history_quota.totals)):
         if view.counted[r] and history_quota.totals[r] > 0.0:
@@ -262,7 +261,7 @@ class PilotsEstimateParameters(Parameters):
     )
 
     def needs(self) -> tuple[str, ...]:
-        """Return where history is remembered, if it is scaled."""
+        """Return the required event sources: the history store, if hints are scaled."""
         return ("profiles.store",) if self.scale_history else ()
 
 
@@ -289,10 +288,10 @@ class CombinedParameters(Parameters):
 
 
 class _WithPilots(Estimate):
-    """Base of estimates that use pilot measurements, and hints beside them."""
+    """Base of estimates that use pilot measurements, combined with hints or not."""
 
     _joins_hints = False
-    """Are hints estimates of their own, or only what pilots are compared with?"""
+    """Whether hints are estimates of their own; otherwise pilots only scale them."""
     _hint_error = 0.0
     _table: PilotTable | None = None
 
@@ -301,12 +300,12 @@ class _WithPilots(Estimate):
         self._scale_history = parameters.scale_history
 
     def use(self, keepers: Keepers) -> None:
-        """Go by the table of the policy's gate; there is none where it does not sample."""
+        """Use the pilot table of the policy's gate, if the gate samples."""
         keeper = keepers.get(PilotKeeper)
         self._table = keeper.table if isinstance(keeper, PilotKeeper) else None
 
     def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
-        """Set what is known."""
+        """Set the durations."""
         sampled = NONE if self._table is None else self._table.fit(cluster)
         observed_durations(view, ended, found)
         if self._joins_hints:

@@ -1,6 +1,6 @@
-"""The gate that lets pilots of a job run first, and how many they are (SLearn).
+"""The gate that runs a job's pilots first (SLearn).
 
-Who is sampled, how many pilots are still wanted, when the gate opens (SLearn, NSDI 2022, section 5.1.2).
+It selects the jobs to sample, the number of pilots, and when the gate opens (SLearn, NSDI 2022, section 5.1.2).
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ from treadle.policy.work import add_up_nodes
 from treadle.yarn.codes import FAILED_MAP, REDUCE
 
 HUNG_AGAIN_MS: Final = 1000
-"""How often it is looked whether more pilots hang, once one may."""
+"""Interval of the check for more hung pilots, once one may hang, in ms."""
 
 VARIATION: Final = 0.5
-"""How much tasks of one stage vary, as far as nothing is known of it.
+"""Default coefficient of variation of the tasks of a stage.
 
-As `treadle_lab.estimators.VARIATION`.
+The same as `treadle_lab.estimators.VARIATION`.
 """
 VARIATION_DEGREES: Final = 2.0
-"""As how many degrees of freedom that counts (`treadle_lab.estimators.VARIATION_DEGREES`)."""
+"""Degrees of freedom of that default (`treadle_lab.estimators.VARIATION_DEGREES`)."""
 
 
 @kernel
 def take_ended(apps: Records, jobs: Records, which: I32, now_ms: int, percents: F64, normalised: F64) -> int:
-    """List the ratios of those that are gone of some sampled applications, and their normalised completion times.
+    """List the ratios and normalised completion times of the ended jobs among some sampled ones.
 
-    Returns how many these are.
+    Returns the length of both lists.
     """
     count = 0
     for app in which:
@@ -84,7 +84,7 @@ def take_ended(apps: Records, jobs: Records, which: I32, now_ms: int, percents: 
 
 @inner
 def first_stage(view: View, app: int, mapreduce: int) -> int:
-    """Return the stage to be sampled: MapReduce's maps, of Tez's the stage with the lowest priorities asked for."""
+    """Return the stage to sample: MapReduce's maps, or Tez's stage with the lowest requested priorities."""
     if view.apps[app].type == mapreduce:
         return MAPS
     stage, row = 1 << 30, view.apps[app].first_row
@@ -97,7 +97,7 @@ def first_stage(view: View, app: int, mapreduce: int) -> int:
 
 @inner
 def begun_of(view: View, sampled: Sampled, app: int) -> int:
-    """Return how many tasks of the stage run or have ended well."""
+    """Return how many tasks of the stage run or have succeeded."""
     begun, group = 0, view.apps[app].first_group
     while group >= 0:
         if is_of_stage(sampled.jobs[app].sampled_stage, view.groups[group].priority):
@@ -108,7 +108,7 @@ def begun_of(view: View, sampled: Sampled, app: int) -> int:
 
 @inner
 def pending_of(view: View, sampled: Sampled, app: int) -> int:
-    """Return how many containers of the stage are asked for."""
+    """Return the number of requested containers of the stage."""
     pending, row = 0, view.apps[app].first_row
     while row >= 0:
         if is_of_stage(sampled.jobs[app].sampled_stage, view.rows[row].priority):
@@ -119,7 +119,7 @@ def pending_of(view: View, sampled: Sampled, app: int) -> int:
 
 @inner
 def asked_again(view: View, sampled: Sampled, app: int) -> int:
-    """Return how many maps are made again that ended as if they were done: by what is asked for, runs or has run."""
+    """Return how many maps with a successful exit are repeated, from requested, running and ended ones."""
     count, row = 0, view.apps[app].first_row
     while row >= 0:
         if view.rows[row].priority == FAILED_MAP:
@@ -132,10 +132,10 @@ def asked_again(view: View, sampled: Sampled, app: int) -> int:
 
 @inner
 def take_back_failed(view: View, sampled: Sampled, app: int) -> None:
-    """Discard one pilot measurement for each map that is asked for again.
+    """Discard one pilot measurement for each map that is requested again.
 
-    A map that fails may end as one that is done does, with status 0: only the ask that follows shows it. Which pilot it
-    was is not known, so the others' mean stays; if all have failed, nothing has been said.
+    A failed map may exit with status 0 like a successful one: only the repeated request shows the failure. The pilot is
+    unknown, so the others' mean stays; if all have failed, there is no measurement.
     """
     failures = asked_again(view, sampled, app)
     more = min(failures - sampled.jobs[app].failures, sampled.jobs[app].pilots_ended)
@@ -155,7 +155,7 @@ def take_back_failed(view: View, sampled: Sampled, app: int) -> None:
 
 @inner
 def may_be_sampled(view: View, sampled: Sampled, app: int, mapreduce: int, tez: int) -> bool:
-    """Return whether an application's tasks may be sampled, and note its stage; failed maps are discounted for all."""
+    """Return whether an application may be sampled, and record its stage; discount failed maps for all."""
     known = view.apps[app].type == mapreduce or view.apps[app].type == tez
     if not known or view.apps[app].state != ACTIVE or view.apps[app].awaiting_am:
         return False
@@ -179,11 +179,11 @@ def find_new(
     confidence: Confidence,
     new: I32,
 ) -> int:
-    """Note how wide some jobs are, which are thin and known; list those that are to be sampled, return how many.
+    """Record the width of some jobs, and which are thin or known; list those to sample, return their number.
 
-    ``mapreduce`` and ``tez`` are the names of the types of applications that may be sampled, -1 for none. A job may
-    seem thin when its first asks come, and be found wide before it has begun more tasks than pilots. It is as wide as
-    its widest stage, as far as hints say how wide that is.
+    ``mapreduce`` and ``tez`` are the name indices of the application types to sample, -1 for none. A job may seem thin
+    when its first requests arrive, and turn out wide before it has started more tasks than pilots. Its width is that of
+    its widest stage, as far as hints include it.
     """
     count = 0
     for app in which:
@@ -195,7 +195,7 @@ def find_new(
         if pending == 0:
             continue
         if phase == RUNS_PILOTS:
-            # A live history is looked up beside the decisions and comes a tick after the first asks.
+            # History lookups run asynchronously: results arrive a tick after the first requests.
             if is_confident(view, sampled, app, confidence):
                 sampled.jobs[app].sampling = OPEN
                 sampled.jobs[app].pilot_percent = 0.0
@@ -214,9 +214,9 @@ def find_new(
 
 @kernel
 def begin_sampling(view: View, sampled: Sampled, new: I32, percents: F64, now_ms: int) -> None:
-    """Begin to sample these applications, each at its ratio; tasks that run already are their first pilots.
+    """Start to sample applications, each with its ratio; tasks that are already running become the first pilots.
 
-    Where more have begun than are wanted, as when a sidecar starts anew, nothing is held back.
+    If more tasks have started than pilots are required, such as after a restart of the sidecar, nothing is held back.
     """
     for at in range(len(new)):
         app = new[at]
@@ -240,13 +240,13 @@ def begin_sampling(view: View, sampled: Sampled, new: I32, percents: F64, now_ms
 
 @inner
 def pilots_of(width: int, percent: float) -> int:
-    """Return how many of a number of tasks are pilots: that part of them, rounded down, and at least one."""
+    """Return the number of pilots among ``width`` tasks: ``percent`` of them, rounded down, and at least one."""
     return max(1, int(width * percent / 100.0 + 1e-9))
 
 
 @inner
 def count_hung(view: View, sampled: Sampled, app: int, now_ms: int, pilot_timeout_ms: int) -> int:
-    """Return how many pilots have run for longer than they may."""
+    """Return how many pilots have exceeded the timeout."""
     hung, group = 0, view.apps[app].first_group
     while group >= 0:
         task = view.groups[group].first
@@ -259,7 +259,7 @@ def count_hung(view: View, sampled: Sampled, app: int, now_ms: int, pilot_timeou
 
 @inner
 def age_of_pilots(view: View, sampled: Sampled, app: int, now_ms: int) -> float:
-    """Return how long the pilots that run have run together."""
+    """Return the total run time of the running pilots, in ms."""
     age, group = 0.0, view.apps[app].first_group
     while group >= 0:
         task = view.groups[group].first
@@ -273,11 +273,11 @@ def age_of_pilots(view: View, sampled: Sampled, app: int, now_ms: int) -> float:
 
 @inner
 def scale_to_inputs(view: View, sampled: Sampled, app: int, left: float) -> None:
-    """Replace the mean of the pilots by what their inputs say of a task with a mean input, where these are known.
+    """Replace the pilots' mean by the estimate for a task with mean input, if inputs are known.
 
     The ratio estimator of survey sampling: durations over inputs of the pilots, times the mean input of all tasks. Its
-    standard error is that of a mean, with what durations differ from the ratio times the inputs in place of what they
-    differ from their mean. Pilots are not a random sample where an application hands out its largest inputs first.
+    standard error is that of a mean, with deviations from the ratio times the inputs in place of deviations from the
+    mean. Pilots are not a random sample where an application starts with its largest inputs.
     """
     count, total = sampled.jobs[app].sized, sampled.jobs[app].sized_bytes
     if count == 0 or total <= 0.0 or view.apps[app].input_bytes <= 0.0 or sampled.jobs[app].sized_ms <= 0.0:
@@ -293,11 +293,11 @@ def scale_to_inputs(view: View, sampled: Sampled, app: int, left: float) -> None
 
 @inner
 def open_gate(view: View, sampled: Sampled, app: int, more_ms: float, more: int) -> None:
-    """Let all of an application through, and note its pilots' measurements.
+    """Admit all tasks of an application, and store its pilots' measurements.
 
-    The standard error of their mean is s / sqrt(m) * sqrt(1 - m / width); s is estimated from the pilots together with
-    how much tasks vary in general, as by `treadle_lab.estimators.pilots`. Pilots that have not ended
-    have run for ``more_ms`` together and count as if they ended now.
+    The standard error of their mean is s / sqrt(m) * sqrt(1 - m / width); s combines the pilots' variation with the
+    default one, as in `treadle_lab.estimators.pilots`. Pilots that are still running have run for ``more_ms`` in total
+    and count as if they ended now.
     """
     sampled.jobs[app].sampling = OPEN
     ended = sampled.jobs[app].pilots_ended
@@ -318,19 +318,19 @@ def open_gate(view: View, sampled: Sampled, app: int, more_ms: float, more: int)
 
 @inner
 def is_made_again(priority: int, mapreduce: bool) -> bool:
-    """Say whether containers of a priority are for attempts at tasks that have failed before."""
+    """Return whether containers of a priority repeat failed tasks."""
     return bool(priority == FAILED_MAP if mapreduce else priority % 3 == 1)
 
 
 @inner
 def missing_pilots(view: View, sampled: Sampled, app: int, mapreduce: bool) -> int:
-    """Return how many pilots are still to begin; those that are proposed have begun."""
+    """Return how many pilots are yet to start; proposed ones have started."""
     wanted = sampled.jobs[app].pilots + sampled.jobs[app].replacements
     missing = wanted - sampled.jobs[app].pilots_running - sampled.jobs[app].pilots_ended
     row = view.apps[app].first_row
     while row >= 0:
         if is_of_stage(sampled.jobs[app].sampled_stage, view.rows[row].priority):
-            # What is made again counts for a pilot that it may become.
+            # Repeated tasks count as pilots, which they may become.
             again = is_made_again(view.rows[row].priority, mapreduce)
             missing -= view.rows[row].count if again else view.rows[row].assumed
         row = view.rows[row].next
@@ -339,7 +339,7 @@ def missing_pilots(view: View, sampled: Sampled, app: int, mapreduce: bool) -> i
 
 @inner
 def proposed_of(view: View, sampled: Sampled, app: int) -> int:
-    """Return how many containers of the stage are proposed."""
+    """Return the number of proposed containers of the stage."""
     proposed, row = 0, view.apps[app].first_row
     while row >= 0:
         if is_of_stage(sampled.jobs[app].sampled_stage, view.rows[row].priority):
@@ -350,7 +350,7 @@ def proposed_of(view: View, sampled: Sampled, app: int) -> int:
 
 @inner
 def apply_quota(view: View, sampled: Sampled, app: int, missing: int, history_quota: HistoryQuota, now_ms: int) -> bool:
-    """Set the level at which a job runs its pilots, and say whether other tasks may run beside them."""
+    """Set the level of a job's pilots; return whether other tasks may run at the same time."""
     level = level_by_history(view, sampled, app, history_quota)
     if level >= 0:
         so_far_ms = sampled.jobs[app].pilots_ms + age_of_pilots(view, sampled, app, now_ms)
@@ -371,9 +371,9 @@ def hold_rows(
     has_quota: bool,
     history_quota: HistoryQuota,
 ) -> None:
-    """Let as many containers of the stage through as pilots are missing, and nothing that comes after the stage.
+    """Admit as many containers of the stage as pilots are missing, and no later stage.
 
-    Of a job with a quota by history as many as that allows, those that run or have ended among them.
+    With a quota by history, admit as many as it allows, running and ended ones included.
     """
     stage = sampled.jobs[app].sampled_stage
     given = begun_of(view, sampled, app) + proposed_of(view, sampled, app) if has_quota else 0
@@ -394,10 +394,10 @@ def hold_rows(
 
 @inner
 def hold_reduces(view: View, rows: Records, app: int) -> None:
-    """Let no reduce through: maps of the application wait.
+    """Hold back the reduces of an application whose maps wait.
 
-    Reduces have the better request priority, and those that run take the room of maps. An application master that has
-    maps waiting and none running kills its own reduces to make room (``preemptReducesIfNeeded``).
+    Reduces have the better request priority, and running ones occupy the resources of maps. An application master with
+    waiting and no running maps kills its own reduces to make room (``preemptReducesIfNeeded``).
     """
     row = view.apps[app].first_row
     while row >= 0:
@@ -418,10 +418,10 @@ def hold_back(
     hold_timeout_ms: int,
     history_quota: HistoryQuota,
 ) -> int:
-    """Open the gate for those of some jobs that have been sampled, and hold back the others that are to be.
+    """Open the gate for jobs with complete samples, and hold back the others that are sampled.
 
-    Other tasks run within ``history_quota``. Returns when to look again though nothing happens, `NEVER`
-    if that is never.
+    Other tasks run within ``history_quota``. Returns the time (ms) of the next check without events, `NEVER` if none is
+    needed.
     """
     due_ms = NEVER
     for app in which:
@@ -433,7 +433,7 @@ def hold_back(
             continue
         wanted = pilots_of(sampled.jobs[app].width, sampled.jobs[app].pilot_percent)
         sampled.jobs[app].pilots = max(sampled.jobs[app].pilots, wanted)
-        # A clock that stepped back must not hold a job for longer.
+        # A clock that stepped back must not prolong the hold.
         since_ms = min(sampled.jobs[app].sampled_since_ms, now_ms)
         sampled.jobs[app].sampled_since_ms = since_ms
         if now_ms - since_ms >= pilot_timeout_ms:
@@ -462,7 +462,7 @@ def hold_back(
 
 @inner
 def runs_any(view: View, sampled: Sampled, app: int) -> bool:
-    """Say whether a task of the stage runs."""
+    """Return whether a task of the stage is running."""
     group = view.apps[app].first_group
     while group >= 0:
         if view.groups[group].running > 0 and is_of_stage(sampled.jobs[app].sampled_stage, view.groups[group].priority):
@@ -473,7 +473,7 @@ def runs_any(view: View, sampled: Sampled, app: int) -> bool:
 
 @kernel
 def release_held(rows: Records) -> int:
-    """Let through what was held back and nothing else; return how many rows these are."""
+    """Admit only held rows; return their number."""
     count = 0
     for row in range(len(rows)):
         rows[row].may = rows[row].held
@@ -485,52 +485,52 @@ def release_held(rows: Records) -> int:
 
 
 START: Final = (3.0, 2.0, 4.0)
-"""Percent of the first T jobs, the second and the third."""
+"""Percentages of the first T jobs, the second and the third."""
 GAIN: Final = 1.1
-"""By how much less than 3 % may have cost that going further in the same direction is tried."""
+"""Cost factor of 3 % above which the search continues in the same direction."""
 
 
 class Ratio(Protocol):
-    """Says how many percent of a job's tasks are pilots."""
+    """Selects the percentage of a job's tasks that are pilots."""
 
     def next_percent(self) -> float:
-        """Return the ratio for one more job."""
+        """Return the percentage for the next job."""
 
     def ended(self, percent: float, normalised: float) -> None:
-        """Learn from a job that was sampled at this ratio: its completion time over its tasks' total time."""
+        """Add the result of a job sampled with this percentage: completion time over total task time."""
 
 
 class FixedRatio:
-    """Always the same."""
+    """A constant percentage."""
 
     def __init__(self, percent: float) -> None:
         self._percent = percent
 
     def next_percent(self) -> float:
-        """Return the ratio."""
+        """Return the percentage."""
         return self._percent
 
     def ended(self, percent: float, normalised: float) -> None:
-        """Learn nothing."""
+        """Ignore the result."""
 
 
 class AdaptiveRatio:
-    """The ratio that has cost least recently, from 1 to 5 %.
+    """The percentage with the lowest recent cost, from 1 to 5.
 
-    The first T jobs have 3 %, the second 2 % and the third 4 %; then each has the ratio with the least mean
-    normalised completion time of its last T jobs. If that is 2 % and 3 % costs more than 1.1 times as much, 1 %
-    is tried, and likewise 5 % beyond 4 %. Of equals the smaller ratio is taken, and 3 % while no job has ended; the
-    paper leaves both open.
+    The first T jobs use 3 %, the second T 2 %, and the third T 4 %; later ones use the ratio with the lowest mean
+    normalised completion time of its last T jobs. If that is 2 % and 3 % costs more than 1.1 times as much, 1 % is
+    tried; likewise 5 % beyond 4 %. Ties go to the smaller ratio, and 3 % applies until a job has ended; the paper
+    leaves both open.
     """
 
     def __init__(self, jobs: int = 100) -> None:
-        """Begin; ``jobs`` is T."""
+        """Start with 3 %; ``jobs`` is T."""
         self._jobs = jobs
         self._begun = 0
         self._scores: dict[float, deque[float]] = {}
 
     def next_percent(self) -> float:
-        """Return the ratio for one more job."""
+        """Return the percentage for the next job."""
         turn = self._begun // self._jobs
         if turn < len(START):
             self._begun += 1
@@ -545,12 +545,12 @@ class AdaptiveRatio:
         return best
 
     def ended(self, percent: float, normalised: float) -> None:
-        """Learn from a job that was sampled at this ratio: its completion time over its tasks' total time."""
+        """Add the result of a job sampled with this percentage: completion time over total task time."""
         self._scores.setdefault(percent, deque(maxlen=self._jobs)).append(normalised)
 
 
 Z90: Final = 1.6449
-"""Deviations on either side of the mean that contain 90 % of a normal distribution."""
+"""Number of deviations on either side of the mean that contain 90 % of a normal distribution."""
 
 
 class PilotsParameters(Parameters):
@@ -617,7 +617,7 @@ class PilotsParameters(Parameters):
     )
 
     def needs(self) -> tuple[str, ...]:
-        """Return where history is remembered, if any of it is gone by."""
+        """Return the required event sources: the history store, if history is used."""
         return ("profiles.store",) if self.trusted_deviation or self.settled_part or self.history_part else ()
 
 
@@ -638,18 +638,18 @@ class PilotsGate(Gate):
         self._ratio: Ratio = FixedRatio(parameters.ratio_percent) if fixed else AdaptiveRatio(parameters.ratio_jobs)
 
     def use(self, keepers: Keepers) -> None:
-        """Take the table, which outlives the gate."""
+        """Use the pilot table, which outlives the gate."""
         self._table = cast(PilotKeeper, keepers[PilotKeeper]).table
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
-        """Take the order's levels, which say what history must settle."""
+        """Receive the order's levels, which history must distinguish."""
         deviations = Z90 * self._parameters.settled_part if len(thresholds_ms) else 0.0
         self._confidence = Confidence(self._parameters.trusted_deviation, deviations, thresholds_ms, sampling_level)
         part = self._parameters.history_part if len(thresholds_ms) else 0.0
         self._history_quota = HistoryQuota(part, Z90, thresholds_ms, sampling_level, np.zeros(0))
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
-        """Hold back what is to wait for pilots, and let everything else through."""
+        """Hold back tasks that wait for pilots, and admit everything else."""
         chosen, which = self._parameters, cluster.apps.in_use()
         sampled = self._table.fit(cluster)
         self._learn(view.apps, sampled.jobs, which, now_ms)
@@ -677,15 +677,15 @@ class PilotsGate(Gate):
                 self.waits_for = "application masters that start"
 
     def mark(self, cluster: Cluster, apps: Records) -> None:
-        """Say of jobs whose pilots have not ended, and of thin ones, what they run and at which level."""
+        """Set fraction, level and future work of jobs whose pilots have not ended, and of thin ones."""
         self._table.mark(cluster, apps, self._history_quota.sampling_level)
 
     def open_for_idle(self, rows: Records) -> bool:
-        """Let only through what was held back."""
+        """Admit only held rows."""
         return self._parameters.work_conserving and bool(release_held(rows))
 
     def _start_masters(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> int:
-        """Limit how many application masters start at a time, first come first served; return when to look again."""
+        """Limit the number of starting AMs, first come first served; return the time (ms) of the next check."""
         chosen, which, resources = self._parameters, cluster.apps.in_use(), len(view.counted)
         waiting, found = np.empty(len(which), np.int32), np.empty(3, np.int64)
         hold_masters(view, rows, which, now_ms, chosen.master_timeout_ms, waiting, found)
@@ -700,7 +700,7 @@ class PilotsGate(Gate):
         return late_ms if held else NEVER
 
     def _learn(self, apps: Records, jobs: Records, which: I32, now_ms: int) -> None:
-        """Report the ratio of those of some jobs that have ended."""
+        """Report the result of ended jobs to the ratio."""
         percents, normalised = np.empty(len(which)), np.empty(len(which))
         count = take_ended(apps, jobs, which, now_ms, percents, normalised)
         for percent, score in zip(percents[:count].tolist(), normalised[:count].tolist(), strict=True):
@@ -708,7 +708,7 @@ class PilotsGate(Gate):
 
 
 def _holds_back(view: View, rows: Records) -> bool:
-    """Say whether more is asked for than may be served now."""
+    """Return whether more is requested than may be served now."""
     wanted = view.rows["count"].astype(np.int64) - view.rows["assumed"]
     served = np.where(rows["may"] == 1, rows["quota"], 0)
     return bool(((view.rows["application"] >= 0) & (wanted > served)).any())

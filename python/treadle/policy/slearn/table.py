@@ -1,9 +1,8 @@
-"""SLearn's own table beside the model: the state of each job's pilots, and their measurements.
+"""SLearn's pilot table, outside the model: the sampling state of each job, and its pilots' measurements.
 
-Rows have the model's indices: of ``jobs`` that of the application, of ``pilot`` that of the task, of ``ended`` that of
-the group of tasks. The table follows events that the model has taken. After a snapshot its rows are found again by what
-the model was found again by, applications and containers. Pilot measurements go out of it and back into another: an
-engine that starts anew need not sample again.
+Rows have the model's indices: ``jobs`` that of the application, ``pilot`` that of the task, ``ended`` that of the task
+group. The table processes events after the model. After a snapshot it is carried over by the same identifiers as the
+model, applications and containers. Measurements can be exported to a new engine, which then need not sample again.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from treadle.yarn.codes import ABORTED, FAILED_MAP, KILLED_BY_APPMASTER, MAP, OP
 
 
 class Sampling(IntEnum):
-    """Where an application stands with the gate that samples tasks (SLearn, NSDI 2022, section 5.1)."""
+    """Sampling state of an application (SLearn, NSDI 2022, section 5.1)."""
 
     UNKNOWN = 0
     RUNS_PILOTS = 1
@@ -38,7 +37,7 @@ class Sampling(IntEnum):
     THIN = 3
 
 
-# `Sampling`, as kernels take it.
+# `Sampling` as integers for kernels.
 UNKNOWN: Final = 0
 RUNS_PILOTS: Final = 1
 OPEN: Final = 2
@@ -49,65 +48,66 @@ MAPS: Final = 0
 
 JOB: Final = np.dtype(
     [
-        ("sampled_since_ms", "i8"),  # when its pilots began to be wanted
-        ("pilots_ms", "f8"),  # sum of the durations of pilots that ended well
+        ("sampled_since_ms", "i8"),  # when its pilots were first required
+        ("pilots_ms", "f8"),  # sum of the durations of successful pilots
         ("pilots_squares", "f8"),  # sum of their squares
-        ("pilot_mean_ms", "f8"),  # the pilots' mean of a task when the gate opened; -1: none
-        ("pilot_error", "f8"),  # the standard error of its logarithm
-        ("sized_ms", "f8"),  # of those pilots that ended well whose input is known: sum of durations,
+        ("pilot_mean_ms", "f8"),  # mean task duration by pilots when the gate opened; -1: none
+        ("pilot_error", "f8"),  # standard error of its logarithm
+        ("sized_ms", "f8"),  # for successful pilots with known input: sum of durations,
         ("sized_bytes", "f8"),  # of inputs,
         ("sized_squares", "f8"),  # of the squares of inputs,
         ("sized_products", "f8"),  # of durations times inputs,
         ("sized_duration_squares", "f8"),  # of the squares of durations
-        ("pilot_percent", "f8"),  # the sampling ratio; 0: it is not sampled
+        ("pilot_percent", "f8"),  # the sampling ratio; 0: not sampled
         ("sampling", "i4"),  # a `Sampling`
-        ("sampling_level", "i4"),  # the level of a job whose pilots have not ended, by history; -1: as without
-        ("sampled_stage", "i4"),  # `MAPS`; else three of Tez's priorities, up to three times this
-        ("width", "i4"),  # tasks of the stage that is sampled, the most that were known of
-        ("pilots", "i4"),  # how many tasks are to be sampled
-        ("replacements", "i4"),  # how many more, for pilots that hang
+        ("sampling_level", "i4"),  # level by history while pilots run; -1: the default
+        ("sampled_stage", "i4"),  # `MAPS`; or the range of three Tez priorities that ends with three times this
+        ("width", "i4"),  # tasks of the sampled stage, the maximum seen
+        ("pilots", "i4"),  # number of pilots
+        ("replacements", "i4"),  # additional ones, for hung pilots
         ("pilots_running", "i4"),
-        ("pilots_ended", "i4"),  # well
-        ("failures", "i4"),  # how many of its maps are made again that had ended as if they were done
-        ("ended_badly", "i4"),  # containers of its maps, those that are made again left out
-        ("sized", "i4"),  # of these, how many whose input is known
+        ("pilots_ended", "i4"),  # successful ones
+        ("failures", "i4"),  # repeated maps that had exited successfully
+        ("ended_badly", "i4"),  # containers of its maps, repeated ones excluded
+        ("sized", "i4"),  # those of them with known input
     ],
     align=True,
 )
-"""What is kept of an application."""
+"""Sampling state of an application."""
 
 
 @tables
 class Sampled(NamedTuple):
-    """The table as kernels take it."""
+    """The table for kernels."""
 
     jobs: Records
     """`JOB` by application."""
     pilot: U8
-    """By task: 1 if it is a pilot. Says nothing of rows where no task runs."""
+    """By task: 1 for a pilot. Undefined for rows without a running task."""
     ended: Records
-    """`treadle.policy.state.SUMS` by group: tasks whose containers were given back, of applications that the gate has
-    looked at. The model does not know that these have done their task."""
+    """`treadle.policy.state.SUMS` by group: tasks in released containers, of applications that the gate has seen. The
+    model does not count them as done.
+    """
 
 
 NONE: Final = Sampled(np.zeros(0, JOB), np.zeros(0, np.uint8), np.zeros(0, SUMS))
-"""Where no gate samples."""
+"""The table without a sampling gate."""
 
 
 def belongs_to(stage: int, priority: int) -> bool:
-    """Say whether containers of a priority belong to the stage that is sampled (``JOB.sampled_stage``)."""
+    """Return whether containers of a priority belong to the sampled stage (``JOB.sampled_stage``)."""
     if stage == MAPS:
         return priority in (FAILED_MAP, OPPORTUNISTIC_MAP, MAP)
     return (priority + 2) // 3 == stage
 
 
 is_of_stage: Final = inner(belongs_to)
-"""`belongs_to`, as kernels call it."""
+"""`belongs_to` for kernels."""
 
 
 @inner
 def note_pilot(sampled: Sampled, app: int, task: int, priority: int) -> None:
-    """Take a task that begins for a pilot, if its application still needs one."""
+    """Make a starting task a pilot if its application needs one."""
     sampled.pilot[task] = 0
     if sampled.jobs[app].sampling != RUNS_PILOTS or not is_of_stage(sampled.jobs[app].sampled_stage, priority):
         return
@@ -119,7 +119,7 @@ def note_pilot(sampled: Sampled, app: int, task: int, priority: int) -> None:
 
 @inner
 def note_input(jobs: Records, app: int, duration_ms: int, input_bytes: float) -> None:
-    """Add up durations and inputs of pilots, as far as their input is known."""
+    """Add the duration and input of a pilot to the sums, if its input is known."""
     if input_bytes > 0.0:
         jobs[app].sized += 1
         jobs[app].sized_ms += duration_ms
@@ -131,7 +131,7 @@ def note_input(jobs: Records, app: int, duration_ms: int, input_bytes: float) ->
 
 @inner
 def note_end(apps: Records, groups: Records, sampled: Sampled, effects: Records, i: int, mapreduce: int) -> None:
-    """Note a task that has ended; where the gate samples, one whose container is given back has done its task."""
+    """Record the end of a task; with a sampling gate, a released container has completed its task."""
     group, task, status = effects[i].group, effects[i].task, effects[i].exit_status
     app, duration_ms = groups[group].application, effects[i].duration_ms
     well = ended_well(apps, app, status, mapreduce)
@@ -146,7 +146,7 @@ def note_end(apps: Records, groups: Records, sampled: Sampled, effects: Records,
             sampled.jobs[app].pilots_ms += duration_ms
             sampled.jobs[app].pilots_squares += float(duration_ms) * float(duration_ms)
             note_input(sampled.jobs, app, duration_ms, effects[i].input_bytes)
-    # what was preempted or killed is no failure, after which a map is asked for again
+    # A preempted or killed map has not failed: only a failed one is requested again with the priority FAILED_MAP.
     failed = not well and status != PREEMPTED and status != KILLED_BY_APPMASTER
     if task >= 0 and failed and groups[group].priority in (MAP, OPPORTUNISTIC_MAP):
         sampled.jobs[app].ended_badly += 1
@@ -154,7 +154,7 @@ def note_end(apps: Records, groups: Records, sampled: Sampled, effects: Records,
 
 @kernel
 def note_effects(apps: Records, groups: Records, sampled: Sampled, effects: Records, mapreduce: int) -> None:
-    """Note what container events did (`treadle.model.containers.EFFECT`), in order."""
+    """Process the effects of container events (`treadle.model.containers.EFFECT`) in order."""
     for i in range(len(effects)):
         if effects[i].did == BEGAN:
             group = effects[i].group
@@ -165,7 +165,7 @@ def note_effects(apps: Records, groups: Records, sampled: Sampled, effects: Reco
 
 @kernel
 def forget_groups(groups: Records, ended: Records) -> None:
-    """Forget what has ended of groups of tasks that the model has forgotten."""
+    """Clear the counts of task groups that the model has dropped."""
     for group in range(len(groups)):
         if groups[group].application < 0:
             ended[group].ended = 0
@@ -174,7 +174,7 @@ def forget_groups(groups: Records, ended: Records) -> None:
 
 @kernel
 def mark_jobs(jobs: Records, apps: Records, which: I32, sampling_level: int) -> None:
-    """Fill ``part``, ``level`` and ``ahead`` of some applications of a decide; pilots run at ``sampling_level``."""
+    """Set ``part``, ``level`` and ``ahead`` of some applications of a cycle; pilots run at ``sampling_level``."""
     for app in which:
         sampling = jobs[app].sampling
         apps[app].part = 1.0
@@ -187,48 +187,48 @@ def mark_jobs(jobs: Records, apps: Records, which: I32, sampling_level: int) -> 
 
 
 class PilotTable:
-    """The table, for a model of the cluster."""
+    """The pilot table of a cluster model."""
 
     def __init__(self) -> None:
         self.ended_jobs: Records = np.zeros(0, JOB)
-        """The rows of applications that had ended when a snapshot came, as `treadle.model.cluster.Cluster.ended`."""
+        """The rows of applications that had ended when a snapshot arrived, parallel to `Cluster.ended`."""
         self.clear()
 
     def clear(self) -> None:
-        """Forget all but `gone`."""
+        """Clear all but `ended_jobs`."""
         self.jobs = Table(JOB, (), {"pilot_mean_ms": -1, "sampling_level": -1})
         self.pilot: U8 = np.zeros(0, np.uint8)
         self.ended: Records = np.zeros(0, SUMS)
 
     def fit(self, cluster: Cluster) -> Sampled:
-        """Return the table as kernels take it, large enough for the model's indices."""
+        """Return the table for kernels, large enough for the model's indices."""
         self.jobs.reserve(len(cluster.apps.at))
         self.pilot = grown(self.pilot, len(cluster.tasks.tasks.at), 0)
         self.ended = grown(self.ended, len(cluster.tasks.at), 0)
         return Sampled(self.jobs.at, self.pilot, self.ended)
 
     def note(self, cluster: Cluster) -> None:
-        """Note what the latest container events did."""
+        """Process the effects of the latest container events."""
         sampled, tasks = self.fit(cluster), cluster.tasks
         note_effects(cluster.apps.at, tasks.at, sampled, tasks.effects, cluster.names.index_of("MAPREDUCE"))
 
     def forget(self, cluster: Cluster) -> None:
-        """Forget groups of tasks that the model has forgotten."""
+        """Clear task groups that the model has dropped."""
         self.fit(cluster)
         forget_groups(cluster.tasks.at[: cluster.tasks.size], self.ended)
 
     def mark(self, cluster: Cluster, apps: Records, sampling_level: int) -> None:
-        """Fill the columns of a decide's applications that other parts read (`treadle.policy.state.APPLICATION`)."""
+        """Set the columns of a cycle's applications that other parts read (`treadle.policy.state.APPLICATION`)."""
         mark_jobs(self.fit(cluster).jobs, apps, cluster.apps.in_use(), sampling_level)
 
 
 LEARNED: Final = tuple(name for name in JOB.names or () if name != "pilots_running")
-"""The columns of a job that are taken over; how many pilots run is counted anew."""
+"""The columns of a job that a snapshot carries over; running pilots are counted again."""
 
 
 @inner
 def oldest_new(old_index: Records, new: View, now: Sampled, app: int, old_app: int) -> int:
-    """Return the first task of the sampled stage that has begun since and is no pilot, or -1."""
+    """Return the first task of the sampled stage that started after the snapshot and is not a pilot, or -1."""
     best, group = -1, new.apps[app].first_group
     while group >= 0:
         task = new.groups[group].first if is_of_stage(now.jobs[app].sampled_stage, new.groups[group].priority) else -1
@@ -246,9 +246,9 @@ def oldest_new(old_index: Records, new: View, now: Sampled, app: int, old_app: i
 
 @kernel
 def carry_pilots(new: View, was: Sampled, now: Sampled, apps: I32, old_index: Records) -> None:
-    """Find the pilots among the tasks that run; those that begin while some are missing are pilots too.
+    """Find the pilots among the running tasks; tasks that start while pilots are missing become pilots.
 
-    ``apps`` has the new index of each old application, -1 for none; ``old_index`` finds tasks in the old tables.
+    ``apps`` maps old application indices to new ones, -1 for none; ``old_index`` finds tasks in the old tables.
     """
     for old_app in range(len(apps)):
         app = apps[old_app]
@@ -275,7 +275,7 @@ def carry_pilots(new: View, was: Sampled, now: Sampled, apps: I32, old_index: Re
 
 
 def carry_table(table: PilotTable, old: Cluster, new: Cluster, carried: Carried) -> None:
-    """Let the table of the model before a snapshot be that of the model after it, which has been taken over already."""
+    """Move the table of the model before a snapshot to the new model, which has already taken over its own state."""
     was, before = table.fit(old), old.view()
     table.ended_jobs = was.jobs[carried.ended][: len(new.ended)]
     table.clear()
@@ -285,7 +285,7 @@ def carry_table(table: PilotTable, old: Cluster, new: Cluster, carried: Carried)
     live = np.flatnonzero(carried.apps >= 0)
     for column in LEARNED:
         now.jobs[column][carried.apps[live]] = was.jobs[column][live]
-    # how many have ended whose containers were given back
+    # number of ended tasks in released containers
     carry_ended(before, view, was.ended, now.ended, carried.apps, tasks.index.pairs, tasks.free, tasks.next_unused)
     tasks.size = int(tasks.next_unused[0])
     carry_pilots(view, was, now, carried.apps, old.tasks.task_index.pairs)
@@ -309,17 +309,17 @@ _COLUMNS: Final = {
 """The columns of `events.Samples` in `JOB`; ``container_ms`` is the application's."""
 
 _SIGNS: Final = ("sampling", "pilots", "pilots_ended", "width")
-"""What has changed when there is something to report."""
+"""Columns whose change causes a report."""
 
 
 class SampleLog:
-    """Which samples have changed since they were last reported."""
+    """Tracks which samples have changed since the last report."""
 
     def __init__(self) -> None:
         self._reported: dict[str, events.I32] = {}
 
     def changed(self, apps: ApplicationTable, jobs: Table) -> events.Samples | None:
-        """Return the samples of applications that differ from those returned before; None if there are none."""
+        """Return the samples that have changed since the last call; None if there are none."""
         now = {name: np.array(jobs.at[name][: apps.size]) for name in _SIGNS}
         if not now["sampling"].any():
             return None
@@ -346,10 +346,10 @@ def samples_of(apps: ApplicationTable, jobs: Table, which: events.I32) -> events
 
 
 def restore_samples(event: events.Samples, cluster: Cluster, table: PilotTable) -> None:
-    """Take back samples; applications that are gone, or that the table has followed as long, are left out.
+    """Restore samples, except for applications that have ended or that the table has followed for as long.
 
     Raises:
-        ModelError: a number that is not possible.
+        ModelError: an invalid number.
     """
     apps, requests, tasks = cluster.apps, cluster.requests, cluster.tasks
     apps.cover(event.application, "application")
@@ -369,7 +369,7 @@ def restore_samples(event: events.Samples, cluster: Cluster, table: PilotTable) 
         stage = int(event.stage[at])
         running = _running_of(apps, tasks, app, stage)
         _mark_pilots(event, at, table, running)
-        # the samples know of what is made again
+        # the samples include repeated tasks
         jobs["failures"][app] = _made_again(apps, requests, tasks, app)
         ended = int(event.width[at]) - len(running) - _pending_of(apps, requests, app, stage)
         if ended > 0:
@@ -377,12 +377,12 @@ def restore_samples(event: events.Samples, cluster: Cluster, table: PilotTable) 
 
 
 def _knows_more(job: np.void, since_ms: int) -> bool:
-    """Say whether the table has followed an application for as long as the source of its samples."""
+    """Return whether the table has followed an application for at least as long as its samples."""
     return bool(job["sampling"] != Sampling.UNKNOWN and job["sampled_since_ms"] <= since_ms)
 
 
 def _running_of(apps: ApplicationTable, tasks: TaskTable, app: int, stage: int) -> list[int]:
-    """Return the tasks of a stage that run, those that began first first."""
+    """Return the running tasks of a stage, in order of their start."""
     found = []
     group = int(apps.at["first_group"][app])
     while group >= 0:
@@ -406,7 +406,7 @@ def _pending_of(apps: ApplicationTable, requests: RequestTable, app: int, stage:
 
 
 def _made_again(apps: ApplicationTable, requests: RequestTable, tasks: TaskTable, app: int) -> int:
-    """Return how many maps that have failed are asked for again or run again."""
+    """Return how many failed maps are requested again or running again."""
     count, row = 0, int(apps.at["first_row"][app])
     while row >= 0:
         count += int(requests.at["count"][row]) if requests.at["priority"][row] == FAILED_MAP else 0
@@ -416,7 +416,7 @@ def _made_again(apps: ApplicationTable, requests: RequestTable, tasks: TaskTable
 
 
 def _mark_pilots(event: events.Samples, at: int, table: PilotTable, running: list[int]) -> None:
-    """Take the tasks that began first for the pilots that had not ended; those that idle machines ran began later."""
+    """Mark the first running tasks as the pilots in progress; tasks on otherwise idle nodes started later."""
     left = max(0, int(event.pilots[at]) - int(event.ended[at]))
     samples = event.sampling[at] == Sampling.RUNS_PILOTS
     for place, task in enumerate(running):
@@ -425,7 +425,7 @@ def _mark_pilots(event: events.Samples, at: int, table: PilotTable, running: lis
 
 
 def _add_ended(event: events.Samples, at: int, apps: ApplicationTable, tasks: TaskTable, ended: int) -> None:
-    """Count tasks that ended before the snapshot, each as long as the pilots took in the mean, if that is known."""
+    """Count tasks that ended before the snapshot, each with the pilots' mean duration, if known."""
     total_ms, pilots = float(event.total_ms[at]), int(event.ended[at])
     mean_ms = total_ms / pilots if pilots else float(event.mean_ms[at])
     if mean_ms <= 0.0:
@@ -447,21 +447,21 @@ def _add_ended(event: events.Samples, at: int, apps: ApplicationTable, tasks: Ta
         am=flag,
         capability=np.zeros((1, tasks.amounts.shape[1]), np.int64),
     )
-    tasks.apply(step, apps, -1)  # makes their group if there is none
+    tasks.apply(step, apps, -1)  # creates their group if necessary
     group = tasks.index.find(app, priority)
     tasks.at["ended"][group] += ended - 1
     tasks.at["ended_ms"][group] += round((ended - 1) * mean_ms)
 
 
 class PilotKeeper(Keeper):
-    """The keeper of the gate that samples tasks."""
+    """The state of the sampling gate."""
 
     def __init__(self) -> None:
         self.table = PilotTable()
         self._log = SampleLog()
 
     def observe(self, event: Event, cluster: Cluster) -> None:
-        """Note what an event has changed in the model."""
+        """Process an event after the model."""
         match event:
             case events.Containers():
                 self.table.note(cluster)
@@ -469,7 +469,7 @@ class PilotKeeper(Keeper):
                 self.table.forget(cluster)
 
     def apply(self, event: events.Samples, cluster: Cluster) -> None:
-        """Take back the samples of an earlier engine; raises `ModelError` for a number that is not possible."""
+        """Restore the samples of an earlier engine; raises `ModelError` for an invalid number."""
         restore_samples(event, cluster, self.table)
 
     def samples(self, cluster: Cluster) -> events.Samples | None:
@@ -478,10 +478,10 @@ class PilotKeeper(Keeper):
         return self._log.changed(cluster.apps, self.table.jobs)
 
     def ended(self, cluster: Cluster) -> Records:
-        """Return how many tasks have ended whose containers were given back, by group, and how long they took."""
+        """Return number and durations (ms) of ended tasks in released containers, by group."""
         return self.table.fit(cluster).ended
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
-        """Go on after a snapshot; all samples are reported anew next time."""
+        """Continue after a snapshot; the next report contains all samples."""
         carry_table(self.table, old, new, carried)
         self._log = SampleLog()
