@@ -1,6 +1,6 @@
-"""Makes the tables of a simulation from a scenario and its jobs.
+"""Builds the tables of a simulation from a scenario and its jobs.
 
-Jobs as tables: applications, rows, tasks, edges between stages, and where the tasks' input is.
+Jobs as tables: applications, rows, tasks, edges between stages, and the location of the tasks' input.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ StageOrder = tuple[int, ...]
 
 
 class Bound(NamedTuple):
-    """What the nodes of a stage must and should be, as texts; empty: anything."""
+    """Required and preferred node properties of a stage, as texts; empty: any node."""
 
     require: str
     prefer: str
     require_by_tag: str = ""
-    """What tags of its job require; they are sent with the job, not with its asks."""
+    """Requirements by tags of its job; they are sent with the job, not with its requests."""
     prefer_by_tag: str = ""
 
     @property
     def hard(self) -> str:
-        """All that its nodes must be."""
+        """All requirements."""
         return ";".join(filter(None, (self.require, self.require_by_tag)))
 
     @property
     def soft(self) -> str:
-        """All that they should be."""
+        """All preferences."""
         return ";".join(filter(None, (self.prefer_by_tag, self.prefer)))
 
 
@@ -69,7 +69,7 @@ class Flat:
     places: Records
     place_tasks: I32
     bounds: tuple[Bound, ...]
-    """What rows require and prefer of nodes, by the number in ``rows["bound"]``."""
+    """Requirements and preferences of rows, by the number in ``rows["bound"]``."""
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ class _Tables:
                 self._hosts.append((first + at, begin, job.hosts[row.stage.id]))
 
     def _bound(self, job: Job, row: _Row) -> int:
-        """Return the number of what a row requires and prefers, -1 for nothing; a master may run anywhere."""
+        """Return the number of a row's requirements and preferences, -1 for none; an AM may run anywhere."""
         if row.kind == RowKind.MASTER:
             return -1
         stage = row.stage.id if row.stage is not None else -1
@@ -211,7 +211,7 @@ class _Tables:
             self._tasks += tasks
 
     def _shape(self, job: Job, order: StageOrder | None) -> list[_Row]:
-        """Return the rows of a job; jobs of the same DAG and order have the same."""
+        """Return the rows of a job; jobs with the same DAG and order have the same."""
         shape = id(job.dag), job.framework, order
         known = self._shapes.get(shape)
         if known is None:
@@ -283,7 +283,7 @@ class _Tables:
         )
 
     def _places(self, rows: Records, tasks: Records, rack_count: int) -> tuple[Records, I32, I32]:
-        """Return where tasks have their input: places by row, and the places of each task."""
+        """Return the input locations of tasks: places by row, and the places of each task."""
         place_rows: list[dict[str, int]] = []
         task_places: list[int] = []
         place_tasks: list[int] = []
@@ -307,14 +307,14 @@ class _Tables:
         return places, np.array(task_places, np.int32), np.array(place_tasks, np.int32)
 
     def _wheres(self, names: tuple[str, ...]) -> list[int]:
-        """Return the nodes of these names and their racks; names that no node has are left out."""
+        """Return the nodes with these names and their racks; unknown names are skipped."""
         nodes = sorted({self._nodes[name] for name in names if name in self._nodes})
         racks = sorted({int(self._racks[node]) for node in nodes})
         return nodes + [len(self._nodes) + rack for rack in racks]
 
 
 def _own(row: _Row) -> bool:
-    """Say whether a row is a stage itself, and not for its failed tasks."""
+    """Return whether a row is a stage itself, rather than for its failed tasks."""
     return row.kind in (RowKind.TASKS, RowKind.INSIDE)
 
 
@@ -361,18 +361,18 @@ def _depths(stages: list[tuple[Stage, tuple[int, ...], frozenset[int]]]) -> dict
 SLOTS: Final = 65_536
 
 USAGE_DRAW: Final = 1
-"""Distinguishes the draw of what tasks use from others of a seed."""
+"""Separates the random draw of task usage from other draws with the same seed."""
 
 AMOUNT_MAX: Final = 1 << 60
-"""Of each resource the nodes together have, and the tasks together ask for, at most so much: sums stay exact."""
+"""Maximum total capacity and total demand of each resource, so that sums stay exact."""
 
 VERSIONS_KEPT: Final = 4
-"""Versions of each row that are kept on average: with one for each, an engine alone misses none."""
+"""Average number of versions kept of each row: with one for each, a single engine misses none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A simulation at its start, and the names of what is in it."""
+    """The initial state of a simulation, and the names of its nodes and jobs."""
 
     state: State
     parameters: SimulationParameters
@@ -382,13 +382,13 @@ class Built:
     node_names: tuple[str, ...]
     rack_names: tuple[str, ...]
     total: I64
-    """What all nodes have together, shape (R,)."""
+    """Total capacity of all nodes, shape (R,)."""
     start_ms: int
-    """What clocks show at time 0."""
+    """Clock value at time 0, in ms."""
     facts: tuple[NodeFacts, ...]
-    """What each node is to requirements."""
+    """Properties of each node that requirements test."""
     bounds: tuple[Bound, ...]
-    """What rows require and prefer of nodes."""
+    """Requirements and preferences of rows."""
 
 
 def build(
@@ -446,9 +446,9 @@ def _check_demands(workload: Workload, resources: tuple[str, ...]) -> None:
 
 
 def _usage(scenario: ScenarioModel, flat: Flat, seed: int) -> F64:
-    """Return what part of what they ask for the tasks of each row use; no rows where that is all of it.
+    """Return the fraction of their request that tasks of each row use; no rows if they use all of it.
 
-    The same draw for any policy: by the place of a stage in the tables, and the seed.
+    The draw depends on the seed and a stage's position in the tables, so it is equal for all policies.
     """
     ranges = [resource.usage for resource in scenario.cluster.resources]
     if not scenario.cluster.contention or all(low == 1.0 for low, _ in ranges):
@@ -525,7 +525,7 @@ def _check_asks(flat: Flat, resources: tuple[str, ...]) -> None:
 def _facts(
     scenario: ScenarioModel, names: tuple[str, ...], rack_names: tuple[str, ...], racks: Any, totals: I64
 ) -> tuple[NodeFacts, ...]:
-    """Return what each node is to requirements."""
+    """Return the properties of each node that requirements test."""
     kinds = [resource.name for resource in scenario.cluster.resources]
     groups = [_attributes(group) for group in scenario.cluster.nodes for _ in range(group.count)]
     return tuple(
@@ -539,7 +539,7 @@ def _attributes(group: NodeGroup) -> dict[str, str]:
 
 
 def _met(requirements: Sequence[str], facts: Sequence[NodeFacts]) -> U8:
-    """Return (requirement, node): 1 where a node meets it; nothing is met everywhere."""
+    """Return (requirement, node): 1 where a node satisfies it; an empty one is satisfied everywhere."""
     met = np.ones((len(requirements), len(facts)), np.uint8)
     nodes = NodeTable(facts)
     for at, text in enumerate(requirements):
@@ -608,7 +608,7 @@ def _state(
 
 
 def _machines(racks: I32, heartbeat_ms: int) -> Records:
-    """Return nodes that can be used, whose heartbeats are spread evenly over their period."""
+    """Return usable nodes, with heartbeats spread evenly over their period."""
     machines = np.zeros(len(racks), tables.NODE)
     machines["rack"] = racks
     machines["state"] = NodeState.USABLE
@@ -618,7 +618,7 @@ def _machines(racks: I32, heartbeat_ms: int) -> Records:
 
 
 def _queues(tree: QueueTree) -> Records:
-    """Return queues in which nothing waits."""
+    """Return queues without waiting applications."""
     queues = np.zeros(len(tree.paths), tables.QUEUE)
     queues["parent"] = tree.parents
     queues["first_pending"] = queues["last_pending"] = -1
@@ -627,7 +627,7 @@ def _queues(tree: QueueTree) -> Records:
 
 
 def with_room(state: State, *, containers: int, events: int, container_steps: int) -> State:
-    """Return the state with room for more containers and events, and for this many container events in a frame."""
+    """Return the state with capacity for more containers and events, and for this many container events in a frame."""
     clock = state.clock
     changed: dict[str, Any] = {}
     if len(state.containers) - int(clock[tables.CONTAINERS]) < containers:

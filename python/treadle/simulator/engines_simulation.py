@@ -1,11 +1,11 @@
-"""One run with several engines on the simulated RM: each decides at its own pace and commits optimistically.
+"""A simulation with several engines: each decides at its own pace and commits optimistically.
 
-Omega (EuroSys 2013), section 3.4. An engine takes up the applications of its queue, looks at the cluster as it is, and
-answers when its decision time is over; until then the others go on. The simulated RM commits an answer by who owns
-what, and by what has changed since the engine looked.
+Omega (EuroSys 2013), section 3.4. An engine takes applications from its queue, reads the current cluster, and answers
+after its decision time; the others continue meanwhile. The simulated RM commits an answer depending on the owners of
+applications and on changes since the engine's read.
 
-An application waits in its owner's queue from when it asks for something, for its turn; the engine then decides on it,
-and it is done, or joins the end of the queue again when its back-off after conflicts is over.
+An application waits in its owner's queue from its first request; after the decision it is done, or joins the end of the
+queue again when its backoff after conflicts is over.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from treadle.simulator.simulation import Loop, Simulation, rm_settings, warm_up
 from treadle.workload.job import Workload
 
 CONFLICTS: Final = np.array([Fate.CHANGED, Fate.NODE_FULL, Fate.NODE_STALE, Fate.UNKNOWN_NODE, Fate.QUEUE_MAXIMUM])
-"""Fates of what could have been committed when its engine looked, and cannot any more."""
+"""Fates that result from changes after the engine's read."""
 
 UNBOUNDED: Final = 1 << 60
 
@@ -64,31 +64,31 @@ class Verdict:
 
 
 class Transactions:
-    """The RM's record of who has committed where, by engine."""
+    """Commits by engine and node, as recorded by the RM."""
 
     def __init__(self, rm: SimulatedRM, built: Built, roster: Roster, *, check: bool) -> None:
         self._rm, self._total, self._roster, self._check = rm, built.total, roster, check
         self._gangs = [gang_of(job.tags) for job in built.workload.jobs]
         self._raised: I64 = np.zeros(len(built.node_names), np.int64)
-        """The sequence number of each node: containers that were committed on it."""
+        """The sequence number of each node: number of commits on it."""
         self._own: I64 = np.zeros((len(roster.engines), len(built.node_names)), np.int64)
 
     def base(self, engine: int) -> I64:
-        """Return by how much others than an engine have raised each node's sequence number."""
+        """Return for each node the number of commits by other engines than this one."""
         raised: I64 = self._raised - self._own[engine]
         return raised
 
     def commit(
         self, engine: int, made: Proposals, sequence: int, base: I64, asked: Mapping[int, int]
     ) -> tuple[Fates, dict[int, Verdict]]:
-        """Commit what may be committed of an answer.
+        """Commit the valid part of an answer.
 
         Args:
-            engine: whose it is, by its place in the roster
+            engine: its place in the roster
             made: the answer
-            sequence: what the fates call it
-            base: of the frame that it was decided on
-            asked: how many containers each application that it is about asked for then
+            sequence: the number by which the fates refer to the answer
+            base: commits by others in the frame that was decided on
+            asked: requested containers of each application at that time
 
         Returns:
             the fates in the answer's order, and the outcome of each application of ``asked``
@@ -140,7 +140,7 @@ class Transactions:
         return reported, verdicts
 
     def _needed(self, row: RosterEngine, app: int, asked: int) -> int:
-        """Return how many containers an application's transaction must have to be whole; 0 if it need not be."""
+        """Return the minimum number of containers of an application's transaction; 0 if it need not be atomic."""
         state = self._rm.state.apps[app]
         if state["awaiting_am"]:
             return 0
@@ -149,7 +149,7 @@ class Transactions:
         return max(needed, self._gangs[app] - held)
 
     def _room(self, row: RosterEngine) -> I64:
-        """Return what an engine may still use of each resource."""
+        """Return the rest of an engine's limit of each resource."""
         if row.entry.claim >= 1.0:
             return np.full(len(self._total), UNBOUNDED, np.int64)
         room: I64 = np.floor(row.entry.claim * self._total + 1e-6).astype(np.int64) - self._used(row)
@@ -160,7 +160,7 @@ class Transactions:
         return used
 
     def _must_hold(self, row: RosterEngine, apps: I32, bounds: I32, whole: U8, placed: np.ndarray) -> None:
-        """Raise `InvariantError` if a commit broke what several engines promise."""
+        """Raise `InvariantError` if a commit violates a guarantee of several engines."""
         for at, app in enumerate(apps.tolist()):
             own = placed[bounds[at] : bounds[at + 1]]
             if own.any() and self._roster.owner(app) != row.name:
@@ -179,10 +179,10 @@ def _in_order(made: Proposals, order: Sequence[int] | np.ndarray) -> tuple[I32, 
 
 
 class Phase(IntEnum):
-    """Where an application stands with its engine."""
+    """State of an application at its engine."""
 
     IDLE = 0
-    """It asks for nothing, or nobody serves it."""
+    """It has no requests, or no engine serves it."""
     QUEUED = 1
     DECIDING = 2
     BACKING_OFF = 3
@@ -190,43 +190,43 @@ class Phase(IntEnum):
 
 @dataclass(slots=True)
 class Waiting:
-    """An application that is active."""
+    """An active application."""
 
     asks: int = 0
-    """Containers that it asks for now."""
+    """Requested containers."""
     phase: Phase = Phase.IDLE
     turn: int = 0
-    """Changes with the phase: who remembers an older one comes too late."""
+    """Increases with each phase, so that events of earlier phases are recognised as outdated."""
     asked_ms: int = -1
-    """When it asked first; -1: it has not, or was tried since."""
+    """Time of its first request, in ms; -1: none, or an attempt was made since."""
     tried: bool = False
     attempts: int = 0
-    """To get what it asks for now."""
+    """Attempts for the current requests."""
     conflicts: int = 0
-    """In a row, with nothing placed between them."""
+    """Consecutive conflicts without a placement."""
 
     def enter(self, phase: Phase) -> int:
-        """Go into a phase; return the turn."""
+        """Enter a phase; return the turn."""
         self.phase = phase
         self.turn += 1
         return self.turn
 
     def succeeds(self) -> None:
-        """Note that it has got all that it asked for."""
+        """Record that all requests are placed."""
         self.attempts = self.conflicts = 0
 
     def conflicted(self, retry: Retry, placed: int) -> int:
-        """Note a conflict; return for how long it backs off, in milliseconds."""
+        """Record a conflict; return its backoff in milliseconds."""
         self.conflicts = (0 if placed else self.conflicts) + 1
         return retry.wait_ms(self.conflicts)
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a decision is about for one application."""
+    """One application's share of a decision."""
 
     asked: int
-    """Containers, when the decision began."""
+    """Requested containers at the start of the decision."""
     took_ms: int
     turn: int
 
@@ -245,7 +245,7 @@ class Deciding:
 
 
 class Runner:
-    """An engine, its feed and its queue."""
+    """An engine with its feed and queue."""
 
     def __init__(
         self,
@@ -256,38 +256,38 @@ class Runner:
         costs: EngineDecision,
         decision: Decision,
     ) -> None:
-        """Take a place in the roster, which is the engine's number at the simulated RM."""
+        """Create an engine at a place of the roster, which is its number at the simulated RM."""
         self.place, self.row, self.settings = place, row, settings
         self.costs, self._decision = costs, decision
         self.counts = EngineCounts()
         self.queue: deque[tuple[int, int]] = deque()
-        """Applications with their turns, those first that have waited longest; each stays as long as its turn does."""
+        """(application, turn), longest wait first; entries of earlier turns are outdated."""
         self.deciding: Deciding | None = None
         self.alive = True
         self.next_start_ms = 0
         self.generation = 0
-        """Changes when it dies: what it decided before is nobody's answer."""
+        """Increases when it dies, so that its earlier decisions are discarded."""
         self._oracle = TASK_ESTIMATES in settings.policy.estimate.kind.traits.estimates
         self.warnings = dict.fromkeys(in_simulation(settings, hinted=self._oracle))
         self._sequence = 0
         self._open: set[int] = set()
-        """The applications of which it receives the asks."""
+        """The applications whose requests it receives."""
         self._stopwatch = Stopwatch(settings.limits.part_timeout_ms / 1000)
         self.feed = rm.join_in_part(oracle=self._oracle)
         self.begin()
 
     def begin(self) -> None:
-        """Begin with an empty model and a snapshot; also after a death."""
+        """Start with an empty model and a snapshot; also after a death."""
         self.feed.begin_again()
         self.engine = Engine(self.settings, watch=self._stopwatch)
 
     def part_times(self) -> PartTimes:
-        """Return what its parts from files took so far."""
+        """Return the times of its custom parts so far."""
         self._stopwatch.end()
         return self._stopwatch.times
 
     def take(self, known: dict[int, Waiting]) -> Iterator[int]:
-        """Take as many applications as a decision may be about off the queue, that still wait."""
+        """Take the waiting applications of one decision from the queue."""
         taken, most = 0, self.costs.jobs_max
         while self.queue and (taken < most or not most):
             application, turn = self.queue.popleft()
@@ -297,19 +297,19 @@ class Runner:
                 yield application
 
     def serve(self, application: int) -> None:
-        """Own an application from now on, without its asks until it decides on them."""
+        """Own an application from now on, without its requests until a decision includes it."""
         self._open.discard(application)
         self.feed.hold(application, True)
 
     def lose(self, application: int) -> None:
-        """Own an application no more."""
+        """Stop owning an application."""
         self._open.discard(application)
         self.feed.lose(application)
 
     def decide(
         self, rm: SimulatedRM, asked: Mapping[int, int], turns: Mapping[int, int], base: I64, at_ms: int
     ) -> Deciding:
-        """Look at the cluster and decide on applications, given how many containers each asks for.
+        """Read the cluster and decide on applications, given each one's requested containers.
 
         Raises:
             PolicyFailedError: a part of the policy failed.
@@ -337,7 +337,7 @@ class Runner:
 
 
 class Due(IntEnum):
-    """What is due at an instant, in the order in which it happens."""
+    """Kinds of events, in the order in which they happen at one time."""
 
     DIES = 0
     OVERTIME = 1
@@ -354,10 +354,10 @@ class EnginesSimulation(Loop):
     def __init__(
         self, scenario: ScenarioModel, workload: Workload, settings: Settings, seed: int, *, check: bool = True
     ) -> None:
-        """Make everything ready; the arguments are those of `Simulation`, and ``settings`` have engines.
+        """Prepare the simulation; the arguments are those of `Simulation`, and ``settings`` have engines.
 
         Raises:
-            UserError: the scenario, the jobs and the engines do not go together.
+            UserError: the scenario, the jobs and the engines do not fit together.
         """
         _refuse(scenario, settings)
         built = build(scenario, workload, seed)
@@ -381,19 +381,19 @@ class EnginesSimulation(Loop):
             f"{'.'.join(path)}: {text}" for path, text in lost_queues(settings.engines, self.built.tree.paths)
         ]
         self._version = 0
-        """Up to which changes of the tables have been watched."""
+        """The version of the tables up to which changes are processed."""
         self._waiting: dict[int, Waiting] = {}
         self._invariants = Invariants(self.built, settings) if check else None
 
     def step(self, at_ms: int) -> None:
-        """Let time go on to an instant, and all happen that is due then.
+        """Advance to a time, and process all events that are due then.
 
         Raises:
             PolicyFailedError: a part of a policy failed.
         """
         self._advance(at_ms)
         if self._happen(at_ms):
-            self._advance(at_ms)  # application masters whose heartbeat is now hear of it
+            self._advance(at_ms)  # application masters with a heartbeat now receive it
         if at_ms % self._scenario.decision.tick_ms == 0:
             for runner in self.runners.values():
                 if runner.alive and runner.deciding is None and at_ms >= runner.next_start_ms and runner.queue:
@@ -409,7 +409,7 @@ class EnginesSimulation(Loop):
         self.profile.events += time.thread_time() - began
 
     def _happen(self, at_ms: int) -> bool:
-        """Let all happen that is due; return whether anything was committed."""
+        """Process all due events; return whether there was a commit."""
         committed = False
         while self._agenda and self._agenda[0][0] <= at_ms:
             _, kind, _, _, name, subject, turn = heapq.heappop(self._agenda)
@@ -433,7 +433,7 @@ class EnginesSimulation(Loop):
         return committed
 
     def _push(self, at_ms: int, due: Due, runner: Runner, subject: int = 0, turn: int = 0) -> None:
-        """Let something be due; of answers that are due at once those with precedence come first.
+        """Schedule an event; of simultaneous answers those with precedence come first.
 
         ``subject`` is the engine's generation, or with its ``turn`` an application.
         """
@@ -445,7 +445,7 @@ class EnginesSimulation(Loop):
     # Who serves what
 
     def _poll_changes(self, at_ms: int) -> None:
-        """Take notice of applications that came, ended, or ask for something else."""
+        """Process new and ended applications and changed requests."""
         state = self.rm.state
         since, self._version = self._version, int(state.clock[tables.VERSION])
         if since == self._version:
@@ -470,7 +470,7 @@ class EnginesSimulation(Loop):
                 self._let_wait(app, waiting, at_ms)
 
     def _let_wait(self, app: int, waiting: Waiting, at_ms: int) -> None:
-        """Put an application that asks for something into its owner's queue."""
+        """Add an application with requests to its owner's queue."""
         owner = self.roster.owner(app)
         if waiting.phase != Phase.IDLE or waiting.asks == 0 or owner is None:
             return
@@ -490,7 +490,7 @@ class EnginesSimulation(Loop):
         return Asking(app + 1, path, job.framework.value, job.user or "user", job.tags, tasks)
 
     def _move(self, moves: Iterable[Move], at_ms: int) -> None:
-        """Let applications have other owners."""
+        """Change the owners of applications."""
         for move in moves:
             if move.before is not None:
                 before = self.runners[move.before]
@@ -516,7 +516,7 @@ class EnginesSimulation(Loop):
     # Decisions
 
     def _begin(self, runner: Runner, at_ms: int) -> None:
-        """Let an engine take up applications of its queue and decide on them."""
+        """Start an engine's decision on applications of its queue."""
         asked, turns = {}, {}
         for app in runner.take(self._waiting):
             waiting = self._waiting[app]
@@ -547,7 +547,7 @@ class EnginesSimulation(Loop):
             self._push(at_ms + max_ms, Due.OVERTIME, runner, runner.generation)
 
     def _commit(self, runner: Runner, deciding: Deciding, at_ms: int) -> None:
-        """Commit an answer, and let applications go on by its outcome."""
+        """Commit an answer, and continue its applications by the outcome."""
         runner.deciding = None
         asked = {app: attempt.asked for app, attempt in deciding.attempts.items()}
         began = time.thread_time()
@@ -587,7 +587,7 @@ class EnginesSimulation(Loop):
     def _go_on(
         self, runner: Runner, app: int, waiting: Waiting, verdict: Verdict, asked: int, at_ms: int, *, full: bool
     ) -> None:
-        """Let an application be done, wait for its next turn, or be given up."""
+        """Finish an application, queue it for its next turn, or give it up."""
         retry = runner.row.entry.retry
         left = asked - verdict.placed
         if verdict.conflict:
@@ -617,7 +617,7 @@ class EnginesSimulation(Loop):
     # Time
 
     def _next(self, at_ms: int) -> int:
-        """Return when something can happen next, or -1 if nothing can."""
+        """Return the time of the next possible event, or -1."""
         tick_ms = self._scenario.decision.tick_ms
         times_ms = []
         if self._agenda:
@@ -644,17 +644,17 @@ class EnginesSimulation(Loop):
 
 
 def _slowest(times: list[PartTimes]) -> PartTimes:
-    """Return what parts of all engines took together, and of the slowest decide when it was."""
+    """Return the total times of custom parts of all engines, and the slowest cycle."""
     slowest = max(times, key=lambda each: each.slowest_s)
     all_s, decides = sum(each.total_s for each in times), sum(each.decides for each in times)
     return replace(slowest, total_s=all_s, decides=decides, too_slow=sum(each.too_slow for each in times))
 
 
 def _refuse(scenario: ScenarioModel, settings: Settings) -> None:
-    """Refuse what cannot be simulated with several engines.
+    """Reject features that cannot be simulated with several engines.
 
     Raises:
-        UserError: there is such a thing.
+        UserError: there is such a feature.
     """
     planned = [name for name, own in settings.entries.items() if own.plans.schedules]
     if planned or scenario.frameworks.tez_order != "natural":
@@ -668,7 +668,7 @@ def _refuse(scenario: ScenarioModel, settings: Settings) -> None:
 
 
 BESIDES = tuple(ScenarioEngine.model_fields)
-"""What an entry has in a scenario alone."""
+"""Fields of an engine that exist in a scenario only."""
 
 
 def with_engines(
@@ -678,10 +678,10 @@ def with_engines(
 
     Args:
         scenario: the scenario
-        settings: what its engines follow where their entries say nothing else
-        file: what errors call the scenario
-        text: what is in the file, for the lines of mistakes; without it the scenario's values are all there is
-        trust_code: whether Python files may be run that its engines' policies name
+        settings: the default settings of its engines
+        file: name of the scenario in errors
+        text: content of the file, for line numbers in errors; without it there are none
+        trust_code: whether Python files of the engines' policies may be executed
 
     Raises:
         ConfigError: an entry is wrong.
@@ -705,7 +705,7 @@ def simulation_of(
 
 
 def warm_up_all(settings: Settings) -> None:
-    """Compile what a simulation with these settings needs, or read it from the cache.
+    """Compile the kernels of a simulation with these settings, or load them from the cache.
 
     Raises:
         PolicyFailedError: a part of a policy failed on a small cluster.

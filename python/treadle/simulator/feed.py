@@ -1,7 +1,7 @@
-"""What the simulated RM sends an engine: a snapshot at first, then changes, as the shim does; and plans of jobs.
+"""The simulated RM's frames for engines: first a snapshot, then changes, as the shim sends them; and plans of jobs.
 
-No reader notices whether others read: it is given each row once, where it changed first since that reader's last look,
-whatever versions it got meanwhile. Jobs are planned when they are submitted, and followed as their tasks begin and end.
+Readers are independent: each receives a row once, ordered by the row's first change since that reader's last read. Jobs
+are planned when they are submitted, and their plans followed as tasks start and end.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def plans_of(
     believed: Sequence[Dag | None] | None,
     source: PlanSource | None = None,
 ) -> FollowedPlans | None:
-    """Return what plans a simulation's jobs, by plans of a ``source`` if there is one; None if nothing asks for it."""
+    """Return the plans of a simulation's jobs, made by ``source`` if given; None if no part uses them."""
     plans = settings.plans
     if plans.schedules == 0 and scenario.frameworks.tez_order == "natural" and believed is None:
         return None
@@ -60,8 +60,7 @@ def plans_of(
 def planned_machines(scenario: ScenarioModel, settings: Settings) -> Machines:
     """Return the machines that jobs are planned on.
 
-    Of a resource that the policy overbooks they have as much as may be given out; others that nobody checks are left
-    out.
+    Overbooked resources have their overbooked capacity; other unchecked resources are omitted.
     """
     times = {resource.name: 1.0 for resource in scenario.cluster.resources if resource.counted}
     overbook: Mapping[str, float] = getattr(settings.policy.fit.parameters, "overbook", {})
@@ -75,24 +74,24 @@ def planned_machines(scenario: ScenarioModel, settings: Settings) -> Machines:
 
 @dataclass(slots=True)
 class _Followed:
-    """A job that runs by a plan."""
+    """A job with a plan."""
 
     job: PlannedJob
     stages: tuple[int, ...]
-    """Ids of the stages that have tasks."""
+    """IDs of the stages with tasks."""
     rows: I64
     """Their rows."""
     retries: list[int]
-    """For each the row that asks for its failed tasks; the stage's own row if there is none."""
+    """For each the row that requests its failed tasks, or the stage's own row."""
     seen: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """By stage, how many tasks it had, had started and had ended when it was looked at last."""
+    """By stage, number of tasks, started tasks and ended tasks at the last check."""
     sent: dict[int, float] = field(default_factory=dict)
-    """The score sent last, by row."""
+    """The last score sent, by row."""
     silent: bool = False
-    """There is no plan any more, and that was sent."""
+    """The plan has ended, and that was sent."""
 
     def progress(self, state: State) -> dict[int, Progress]:
-        """Return how far all stages are; nobody knows how many tasks one has before its application asks for them."""
+        """Return the progress of all stages; the number of tasks is unknown until the application requests them."""
         rows = state.rows[self.rows]
         now = int(state.clock[tables.NOW])
         progress = dict.fromkeys(self.job.duration_ms, NOTHING)
@@ -110,7 +109,7 @@ class FollowedPlans:
     def __init__(
         self, source: PlanSource, dags: Sequence[Dag | None], settings: Plans, scenario: ScenarioModel
     ) -> None:
-        """Follow no plan yet; ``dags`` are what is believed of the jobs, None of those that are not planned."""
+        """Create it without plans; ``dags`` are the assumed DAGs of the jobs, None for unplanned jobs."""
         self.source = source
         self._dags = dags
         self._settings = settings
@@ -124,7 +123,7 @@ class FollowedPlans:
         return sum(each.job.replans for each in self._followed.values())
 
     def orders(self) -> Sequence[StageOrder | None] | None:
-        """Return which stages of each job have the better priorities; None for Tez's own order."""
+        """Return the priority order of each job's stages; None for Tez's own order."""
         if self._order == "natural":
             return None
         return [None if dag is None else self._order_of(dag) for dag in self._dags]
@@ -136,7 +135,7 @@ class FollowedPlans:
         return None if plan is None else plan.stage_order()
 
     def believe(self, state: State, means: I64, deviations: I64) -> tuple[I64, I64]:
-        """Return how long tasks are believed to take, by row, given how long they do; kept as beliefs change."""
+        """Return the assumed task durations by row, given the true ones; stores them as assumptions change."""
         means, deviations = means.copy(), deviations.copy()
         for app, dag in enumerate(self._dags):
             rows = _stage_rows(state, app)
@@ -149,13 +148,13 @@ class FollowedPlans:
         return means, deviations
 
     def forget(self) -> None:
-        """Forget which scores were sent: the engine gets everything anew."""
+        """Reset the scores sent: the engine starts with a snapshot."""
         for followed in self._followed.values():
             followed.sent.clear()
             followed.seen.clear()
 
     def events(self, state: State, apps: I32, rows: I32) -> list[Event]:
-        """Return the scores that changed; looks at the applications and rows that the next frame has."""
+        """Return the changed scores; checks the applications and rows of the next frame."""
         if self._settings.schedules == 0 or not self._settings.scores:
             return []
         sent: list[tuple[int, int, float]] = []
@@ -168,7 +167,7 @@ class FollowedPlans:
         return [filled(events.PlanRanks, len(score), application=application, key=key, score=score)]
 
     def _scores(self, state: State, app: int) -> list[tuple[int, int, float]]:
-        """Return the keys of a job whose score differs from the one sent last: application, key, score."""
+        """Return (application, key, score) for the keys of a job whose score differs from the last one sent."""
         followed = self._followed.get(app)
         if followed is None:
             followed = self._followed[app] = self._begin(state, app)
@@ -187,7 +186,7 @@ class FollowedPlans:
         scores = job.scores(progress, relative=self._settings.relative_scores)
         for stage, row, retries in zip(followed.stages, followed.rows.tolist(), followed.retries, strict=True):
             sent = [(row, scores[stage])]
-            if retries != row:  # failed tasks, wanted at once
+            if retries != row:  # failed tasks, needed at once
                 sent.append((retries, 1.0 if job.plan is not None else NO_PLAN))
             for each, score in sent:
                 if followed.sent.get(each) != score:
@@ -213,13 +212,13 @@ def _stage_rows(state: State, app: int) -> I64:
 
 
 class Unread(NamedTuple):
-    """What a reader has to take, in the order in which it changed; in a snapshot everything, in the tables' order."""
+    """Unread places of a reader, in order of their change; in a snapshot all places, in the tables' order."""
 
     snapshot: bool
     nodes: I32
     apps: I32
     used_only: I32
-    """Of the applications those that changed in more than what they use."""
+    """The applications with other changes than usage."""
     rows: I32
     queues: I32
     """In their order."""
@@ -240,22 +239,22 @@ def _newer(state: State, since: int) -> Unread:
 
 
 def by_table(state: State, subjects: I32) -> list[I32]:
-    """Return places in `State.versions` as nodes, applications, rows and queues, each in the given order."""
+    """Split places in `State.versions` into nodes, applications, rows and queues, each in the given order."""
     firsts = np.cumsum([0, len(state.nodes), len(state.apps), len(state.rows)]).tolist()
     table = np.searchsorted(firsts[1:], subjects, side="right")
     return [subjects[table == at] - first for at, first in enumerate(firsts)]
 
 
 def changed(state: State, since: int) -> I32:
-    """Return the places in `State.versions` of what has a version above ``since``: first what changed first since then.
+    """Return the places in `State.versions` changed after ``since``, in order of their first change since then.
 
-    Of what changed too long ago for `State.latest` nobody knows when; then they come in the tables' order.
+    Changes too old for `State.latest` have no known order: then they come in the tables' order.
     """
     newest, size = int(state.clock[tables.VERSION]), len(state.latest)
     if newest - since > size:
         return np.flatnonzero(state.versions > since).astype(np.int32)
     subjects: I32 = state.latest[np.arange(since + 1, newest + 1) % size]
-    if since < state.clock[tables.READ]:  # somebody else has read since, and what changed again has two versions
+    if since < state.clock[tables.READ]:  # another reader has read since: places changed again have two versions
         first = np.unique(subjects, return_index=True)[1]
         return subjects[np.sort(first)]
     return subjects
@@ -275,7 +274,7 @@ def _everything(state: State) -> Unread:
 
 
 def _alive(state: State, containers: I64) -> Records:
-    """Return the last step of containers that the RM has, the oldest first."""
+    """Return the last step of each container of the RM, oldest first."""
     found = state.containers[containers]
     found = found[np.argsort(found["number"])]
     steps = np.zeros(len(found), tables.CONTAINER_STEP)
@@ -289,32 +288,32 @@ def _alive(state: State, containers: I64) -> Records:
 
 
 FINISHED: Final = int(AppState.FINISHED)
-"""A number: to look it up in its class takes Python as long as to compare a small array with it."""
+"""As a plain number: an enum lookup costs as much as a comparison of small arrays."""
 
 UNBOUNDED: Final = 1 << 50
-"""The headroom that is reported: queues' maxima are exact, and there are no limits of users here."""
+"""The reported headroom: queue maxima are exact, and user limits do not exist here."""
 
 
 class JobHints(NamedTuple):
-    """What is known of jobs before they run, by stage: the first job's stages, then the second's."""
+    """Hints about jobs before they run, by stage: the first job's stages, then the second's."""
 
     duration_ms: I64
-    """Of a task; -1: nobody knows."""
+    """Task duration in ms; -1: unknown."""
     deviation_ms: I64
-    """How uncertain that is; -1: nobody knows."""
+    """Its standard deviation in ms; -1: unknown."""
 
 
 class Feed:
-    """Events for one engine: rows of the tables that are newer than what it read last.
+    """Events for one engine: rows of the tables that have changed since its last read.
 
-    Names, what was sent of a node last and which places were sent are the engine's own; the tables are shared.
+    Names and the nodes and localities sent are the engine's own state; the tables are shared.
     """
 
     def __init__(
         self, built: Built, settings: dict[str, str], oracle: bool, hints: JobHints | None, plans: FollowedPlans | None
     ) -> None:
         self._version = -1
-        """The newest one that was read; -1: what is read first is a snapshot."""
+        """The newest version read; -1: the next read is a snapshot."""
         self._plans = plans
         self._built = built
         self._settings = settings
@@ -330,13 +329,13 @@ class Feed:
         self._is_stage = stages
         self._stage_of_row = np.cumsum(stages) - 1
         self._ahead = stages & (rows["parents"] > 0)
-        """Which rows are stages that were never asked for, and wait for others."""
+        """Whether rows are stages that wait for others and were never requested."""
         self._places_sent = np.zeros(len(rows), np.int64)
-        """The version in which each row's places were sent last."""
+        """The version in which each row's localities were last sent."""
         racks = np.array([self._text(name) for name in built.rack_names], np.int32)
         self._node_state = built.state.nodes["state"].copy()
         self._node_total = built.state.node_total.copy()
-        """As they were sent last: where they are the same a narrow row will do."""
+        """The node totals last sent: nodes with equal totals need only a narrow row."""
         self._node_names = np.array([self._text(name) for name in built.node_names], np.int32)
         self._rack_names = racks
         self._paths = np.array([self._text(path) for path in built.tree.paths], np.int32)
@@ -345,19 +344,19 @@ class Feed:
         self._bounds = np.array([self._text(_constraint(bound)) for bound in built.bounds], np.int32)
         self._of_asks = np.array([bool(bound.require or bound.prefer) for bound in built.bounds], bool)
         self._bound_sent = np.zeros(len(rows), bool)
-        """Rows that were sent with their requirements and still ask for something."""
+        """Rows whose requirements were sent and that still have requests."""
 
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
 
     def begin_again(self, known: Iterable[str] = ()) -> None:
-        """Let the next frame be a snapshot; ``known`` are texts to be sent with it beside those that it needs."""
+        """Make the next frame a snapshot; ``known`` are additional texts to send with it."""
         self._version = -1
         for text in known:
             self._text(text)
 
     def frame(self, state: State, fates: events.Fates | None) -> list[Event]:
-        """Return the next frame's events. Steps of containers are all there are: who reads them drops them."""
+        """Return the next frame's events, with all container steps of the tables: the reader clears them."""
         unread = _everything(state) if self._version < 0 else _newer(state, self._version)
         state.clock[tables.READ] = self._version = int(state.clock[tables.VERSION])
         if unread.snapshot:
@@ -385,7 +384,7 @@ class Feed:
         return head + body
 
     def _begin(self, state: State) -> None:
-        """Forget what was sent, since a snapshot sends it anew."""
+        """Reset the state sent, for a snapshot."""
         self._started = False
         self._sent = 0
         self._places_sent[:] = 0
@@ -526,7 +525,7 @@ class Feed:
         )
 
     def _tags(self, state: State, index: I32) -> list[Event]:
-        """Write the tags of applications that have not ended; nothing if there are none."""
+        """Return the tags of unfinished applications; empty if there are none."""
         live = index[state.apps["state"][index] != FINISHED].tolist()
         rows = [(app, self._text(tag)) for app in live for tag in self._built.workload.jobs[app].tags if tag]
         if not rows:
@@ -565,7 +564,7 @@ class Feed:
         return sent
 
     def _requirements(self, state: State, row: I32) -> list[Event]:
-        """Write what rows that begin to ask require; it is gone when they ask for nothing."""
+        """Return the requirements of rows with new requests; they end with the requests."""
         bound = row[state.rows["bound"][row] >= 0]
         bound = bound[self._of_asks[state.rows["bound"][bound]]]
         asks = state.rows["count"][bound] > 0
@@ -585,7 +584,7 @@ class Feed:
         ]
 
     def _attributes(self, node: I32) -> list[Event]:
-        """Write the attributes of nodes."""
+        """Return the attributes of nodes."""
         sent = [(at, *each) for at in node.tolist() for each in self._built.facts[at].attributes.items()]
         if not sent:
             return []
@@ -617,7 +616,7 @@ class Feed:
         )
 
     def estimates(self, state: State, app: I32) -> events.TaskEstimates:
-        """Write the true durations of all tasks of applications, and how many have not ended: the oracle."""
+        """Return the true mean duration and remaining number of all tasks of applications: the oracle."""
         if self._means is None or self._deviations is None:
             self._means, self._deviations = _durations(state)
             if self._plans is not None:
@@ -634,7 +633,7 @@ class Feed:
         )
 
     def _history(self, state: State, row: I32, known: JobHints) -> events.TaskEstimates:
-        """Write what is known of the tasks of rows; how many they are only until they are asked for."""
+        """Return hints for the tasks of rows; their number only until they are requested."""
         stage = self._stage_of_row[row]
         tasks = np.where(self._ahead[row], state.rows["tasks"][row], -1).astype(np.int32)
         return events.TaskEstimates(
@@ -671,16 +670,16 @@ class Feed:
 
 
 def ranges(first: I32, count: I32) -> I32:
-    """Return ``count[i]`` numbers from ``first[i]`` on, for each i."""
+    """Return ``count[i]`` numbers from ``first[i]`` on, for each i, concatenated."""
     ends = np.cumsum(count)
     steps = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
     return (np.repeat(first, count) + steps).astype(np.int32)
 
 
 def _constraint(bound: Bound) -> str:
-    """Return the text of a constraint that says what a stage requires and prefers, as `understand` reads it.
+    """Return the constraint text of a stage's requirements and preferences, as `parse_constraint` reads it.
 
-    What is preferred comes as alternatives: all of it, all but the least important condition, and so on.
+    Preferences become alternatives: all of them, all but the least important one, and so on.
     """
     wanted: dict[str, object] = {"require": bound.require} if bound.require else {"and": []}
     if not bound.prefer:

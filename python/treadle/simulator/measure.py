@@ -1,4 +1,4 @@
-"""What is measured while a simulation runs, and what must hold at every step, whatever the policy does."""
+"""Measurements during a simulation, and invariants that hold at every step under every policy."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from treadle.simulator.scenario import ScenarioModel
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time, about `Report.window_s` long."""
+    """A time window, about `Report.window_s` long."""
 
     begin_ms: int
     end_ms: int
     used: F64
-    """What each queue used on average, shape (queues, R)."""
+    """Average usage of each queue, shape (queues, R)."""
     running: int
     """Containers at its end."""
     pending: int
-    """Containers asked for at its end."""
+    """Requested containers at its end."""
     jain: float | None
-    """Jain's index over the leaves that used or asked for anything; None if fewer than two did."""
+    """Jain's index over the leaves with usage or requests; None for fewer than two."""
     share_error: float | None
-    """How much of the cluster is in other hands than under the ideal, at its end; None if nobody asked."""
+    """Fraction of the cluster allocated differently from the ideal at its end; None without demand."""
 
 
 class Measurements:
-    """Looks at a simulation after every decide and writes down a window now and then."""
+    """Samples a simulation after every cycle and records windows."""
 
     def __init__(self, built: Built, scenario: ScenarioModel) -> None:
         self._built = built
@@ -52,14 +52,14 @@ class Measurements:
         self.windows: list[Window] = []
 
     def sample(self, rm: SimulatedRM) -> None:
-        """Write down a window if it is over."""
+        """Record a window if it is complete."""
         if rm.now_ms >= self._begin_ms + self._window_ms:
             self._close(rm)
             if len(self.windows) % self._windows_max == 0:
-                self._window_ms *= 2  # so that a long run has a bounded number of them
+                self._window_ms *= 2  # bounds the number of windows of a long run
 
     def finish(self, rm: SimulatedRM) -> None:
-        """Write down the last window."""
+        """Record the last window."""
         if rm.now_ms > self._begin_ms:
             self._close(rm)
 
@@ -87,7 +87,7 @@ class Measurements:
         return float(each.sum() ** 2 / (len(each) * (each**2).sum()))
 
     def _dominant(self, amounts: F64 | I64) -> F64:
-        """Return the dominant share of each row of amounts, of the resources that count."""
+        """Return the dominant share of each row of amounts, over the counted resources."""
         counted = (self._built.state.counted == 1) & (self._built.total > 0)
         if not counted.any():
             return np.zeros(len(amounts))
@@ -109,12 +109,12 @@ def fill_tree(shares: Shares) -> int:
 
 
 class Ideal:
-    """What H-DRF gives each leaf of a queue tree, filled from empty (`treadle.policy.shares.aims`)."""
+    """The H-DRF shares of a queue tree's leaves, filled from empty (`treadle.policy.shares.aims`)."""
 
     def __init__(self, built: Built) -> None:
-        """Lay the tree out: siblings side by side, after their parent."""
+        """Build the tree: siblings are contiguous, after their parent."""
         tree, order, first = built.tree, [0], list[int]()
-        for queue in order:  # which grows meanwhile
+        for queue in order:  # it grows during the loop
             first.append(len(order))
             order += [child for child, parent in enumerate(tree.parents) if parent == queue]
         place = {queue: at for at, queue in enumerate(order)}
@@ -129,9 +129,9 @@ class Ideal:
         self._shares = shares_for(nodes, np.zeros(0, np.int32), len(built.total), aims=1)
 
     def shares(self, wanted: I64) -> F64 | None:
-        """Return the dominant share of each leaf, shape (leaves,); None if nobody wants any.
+        """Return the dominant share of each leaf, shape (leaves,); None without demand.
 
-        ``wanted`` is what each queue's applications have and ask for together, shape (queues, R).
+        ``wanted`` is each queue's usage plus requests, shape (queues, R).
         """
         nodes, filled = self._shares.fill, self._shares.filled
         wants = np.where(self._counted, wanted[self._order] / self._total, 0.0)
@@ -146,15 +146,15 @@ class Ideal:
 
 @dataclass(frozen=True, slots=True)
 class EngineFigures:
-    """What one engine did. Decision time is useful if its transaction succeeds, wasted if it conflicts, else empty."""
+    """Figures of an engine. Decision time is useful if its transaction succeeds, wasted if it conflicts, else empty."""
 
     name: str
     busyness: float
     """Useful and wasted decision time over the time of the run."""
     conflict_fraction: float
-    """Conflicts over successful transactions: 3 means four attempts each. Infinite if nothing else happened."""
+    """Conflicts over successful transactions: 3 means four attempts each. Infinite without successful ones."""
     wait_mean_s: float
-    """From an application's first ask to the first attempt to place it."""
+    """Mean time from an application's first request to the first attempt."""
     wait_p50_s: float
     wait_p99_s: float
     useful_s: float
@@ -162,28 +162,28 @@ class EngineFigures:
     empty_s: float
     decisions: int
     applications: int
-    """That it tried to place."""
+    """Applications with an attempt."""
     transactions: int
-    """That succeeded: something was placed, and nothing conflicted."""
+    """Successful ones: something was placed, without a conflict."""
     conflicts: int
     empty: int
-    """Attempts that placed nothing and conflicted with nobody."""
+    """Attempts without placements or conflicts."""
     placed: int
     """Containers."""
     retries: int
-    """Attempts after the first of an application to get what it asks for."""
+    """Attempts after the first for the same requests of an application."""
     given_up: int
-    """Applications that went to the fallback after too many conflicts."""
+    """Applications passed to the fallback after too many conflicts."""
     moved: int
-    """Applications that it served and that another engine serves since."""
+    """Applications passed to another engine."""
     over_claim: int
     """Transactions cut short by its claim."""
     too_large: int
-    """Transactions refused since they must be whole and have too many containers."""
+    """Transactions rejected because they are atomic and too large."""
 
 
 class EngineCounts:
-    """The same while a simulation runs, by the same names; times in milliseconds."""
+    """The same during a simulation, with the same names; times in milliseconds."""
 
     def __init__(self) -> None:
         self.useful_ms = self.wasted_ms = self.empty_ms = 0
@@ -192,7 +192,7 @@ class EngineCounts:
         self.waits_ms: list[int] = []
 
     def figures(self, name: str, span_ms: int) -> EngineFigures:
-        """Return the figures of a run, given how long it took."""
+        """Return the figures of a run of ``span_ms`` milliseconds."""
         waits_s = np.array(self.waits_ms or [0]) / 1000.0
         p50, p99 = (float(np.percentile(waits_s, part)) for part in (50, 99))
         counts = {each.name: getattr(self, each.name) for each in fields(EngineFigures) if hasattr(self, each.name)}
@@ -217,14 +217,14 @@ class EngineCounts:
 
 
 class InvariantError(AssertionError):
-    """Something that must never happen has happened: an error in Treadle, not in a scenario."""
+    """A violated invariant: an error in Treadle, not in a scenario."""
 
 
 Bools = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class Received(NamedTuple):
-    """What the engine received of asks, nodes (-1: not usable) and queues."""
+    """Requests, nodes (-1: unusable) and queues as received by the engine."""
 
     counts: I32
     free: I64
@@ -245,24 +245,24 @@ class Invariants:
         self._rejected_before = 0
 
     def note_received(self, state: State) -> None:
-        """Look at what the engine decides on, if time goes on while it does."""
+        """Record the engine's view of the cluster, if time passes during its decision."""
         usable = state.nodes["state"] == NodeState.USABLE
         free = np.where(usable[:, None], state.node_free, -1)
         self._received = Received(state.rows["count"].copy(), free, state.queue_used.copy())
 
     def before(self, state: State, made: Proposals) -> None:
-        """Look at an answer before it is committed."""
+        """Check an answer before its commit."""
         self._asked = state.rows["count"].astype(np.int64)
 
     def after(self, state: State, made: Proposals, fates: Fates, limit: int) -> None:
-        """Check the tables after a commit; raise `InvariantError` if anything is wrong."""
+        """Check the tables after a commit; raise `InvariantError` on a violation."""
         self._nothing_unasked(state, made, fates)
         self._usage_adds_up(state)
         self._tasks_once(state)
         rejected = int(np.count_nonzero(fates.fate))
         if len(made) < limit and not rejected and not self._rejected_before:
             self._work_conserving(state)
-        # After a rejection the engine leaves alone for a while what the reason names.
+        # After a rejection the engine backs off from the node, row or application that the reason names.
         self._rejected_before = 2048 if rejected else max(self._rejected_before - 1, 0)
         self._received = None
 
@@ -307,7 +307,7 @@ class Invariants:
         _require(int(state.rows["count"].sum()) == state.clock[tables.PENDING], "asks are miscounted")
 
     def _tasks_once(self, state: State) -> None:
-        """No task in two containers, none in a container that does not know it, none without a container."""
+        """Check that no task is in two containers, and that containers and tasks refer to each other."""
         held = np.flatnonzero(state.containers["state"] == ContainerState.HELD)
         inside = held[state.containers["task"][held] >= 0]
         inside = inside[state.rows["kind"][state.containers["row"][inside]] != RowKind.EXECUTORS]
@@ -320,18 +320,18 @@ class Invariants:
         executors = held[state.rows["kind"][state.containers["row"][held]] == RowKind.EXECUTORS]
         slots = state.containers["busy"][executors]
         _require(bool((slots <= self._built.parameters.spark_slots).all()), "an executor is too full")
-        # What the stages count must be what the containers hold: a task more would be one that runs nowhere.
+        # The stages' counts must equal the containers' tasks: an additional task would run nowhere.
         alive = state.apps["state"][state.rows["app"]] != AppState.FINISHED
         _require(int(state.rows["held"][alive].sum()) == len(inside) + int(slots.sum()), "running tasks are miscounted")
 
     def _work_conserving(self, state: State) -> None:
-        """Nobody waits whose ask fits on more nodes than may be held, unless it waits for a node that it prefers."""
+        """Check that no request waits that fits on more nodes than may be reserved, except for a preferred node."""
         if not self._all_may_run:
             return
         count, used = state.rows["count"], state.queue_used
         free = np.where((state.nodes["state"] == NodeState.USABLE)[:, None], state.node_free, -1)
         if self._received is not None:
-            # what was asked for or given back while the engine decided, it has not heard of
+            # Requests and releases during the decision are unknown to the engine.
             count, used = np.minimum(count, self._received.counts), np.maximum(used, self._received.used)
             free = np.minimum(free, self._received.free)
         rows = np.flatnonzero((count > 0) & (state.rows["places"] == 0))
@@ -339,7 +339,7 @@ class Invariants:
             return
         of = state.apps["state"][state.rows["app"][rows]]
         master = state.rows["kind"][rows] == RowKind.MASTER
-        # Whose master was lost waits with its tasks until another runs.
+        # An application that lost its AM waits with its tasks until another AM runs.
         rows = rows[(of == AppState.RUNNING) | ((of == AppState.STARTING) & master)]
         if not len(rows):
             return

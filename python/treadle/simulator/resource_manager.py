@@ -1,6 +1,6 @@
 """The simulated ResourceManager with its nodes and application masters: sends changes, commits proposals.
 
-It begins with an empty cluster, or with what one was in at an instant.
+It starts with an empty cluster, or in a given situation.
 """
 
 from __future__ import annotations
@@ -34,48 +34,48 @@ from treadle.simulator.feed import Feed, FollowedPlans, JobHints
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A container that a task had or has. Times are milliseconds from the simulation's time 0."""
+    """A present or past container of a task. Times are milliseconds from the simulation's time 0."""
 
     node: int
     """The place in the simulation's table of nodes."""
     created_ms: int
     begin_ms: int
-    """When the task in it began; of one whose input is missing it does not count."""
+    """When its task started; ignored while the task's input is missing."""
     end_ms: int = -1
-    """-1: it is there still."""
+    """-1: still present."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageSituation:
-    """A stage: its first tasks are those that have begun, in the order of ``containers``."""
+    """A stage: its first tasks are those that have started, in the order of ``containers``."""
 
     containers: tuple[Held, ...] = ()
     asks: int = 0
-    """Containers that are asked for."""
+    """Requested containers."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSituation:
-    """A job that has come."""
+    """A submitted job."""
 
     stands: AppState
     end_ms: int = -1
-    """Of one that has ended."""
+    """When it ended; -1: it has not."""
     master: Held | None = None
-    """The container of its application master."""
+    """Its AM container."""
     registers_ms: int = -1
-    """When that registers, or has."""
+    """When the AM registers, or has registered."""
     stages: Mapping[int, StageSituation] = field(default_factory=dict)
-    """By the stage's id."""
+    """By stage ID."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All of it. Jobs that are not in it come when they come."""
+    """The state of a cluster at a time. Other jobs are submitted on schedule."""
 
     at_ms: int
     jobs: Mapping[str, JobSituation]
-    """By id, in the order in which they came."""
+    """By ID, in order of arrival."""
 
 
 def steps_of(situation: Situation, built: Built) -> Records:
@@ -120,7 +120,7 @@ def _steps(job: JobSituation, app: int, built: Built, at_ms: int) -> Iterator[di
 
 
 def _stages(job: JobSituation, rows: Mapping[int, int], built: Built) -> Iterator[dict[str, Any]]:
-    """Yield what was done, before what runs and what is asked for: that is of stages that may have waited for it."""
+    """Yield completed tasks before running ones and requests, which belong to stages that may have waited for them."""
     for wanted in (Put.DONE, Put.RUNS):
         for stage, own in job.stages.items():
             first = int(built.state.rows["first_task"][rows[stage]])
@@ -134,7 +134,7 @@ def _stages(job: JobSituation, rows: Mapping[int, int], built: Built) -> Iterato
 
 
 def _rows(app: int, built: Built) -> dict[int, int]:
-    """Return the row of each stage of a job, by the stage's id."""
+    """Return the row of each stage of a job, by stage ID."""
     state = built.state
     first = int(state.apps["first_row"][app])
     own = np.arange(first, first + int(state.apps["rows"][app]))
@@ -146,14 +146,14 @@ def _rows(app: int, built: Built) -> dict[int, int]:
 NOTHING = filled(events.Fates, 0)
 
 Committer = Callable[[State, SimulationParameters, U8, I64], None]
-"""Commits an answer in its own way, and fills in the fates of its rows and the numbers of containers."""
+"""Commits an answer in its own way, and sets fates and container numbers of its rows."""
 
 
 class SimulatedRM:
-    """The state of the cluster. Time goes on by `advance` alone.
+    """The state of the cluster. Time advances only by `advance`.
 
-    There is one engine, number 0, which receives everything; or there are those of `join_in_part`, each at its own
-    pace. Each gets the fates of what it proposed itself.
+    There is one engine, number 0, which receives everything; or the engines of `join_in_part`, each at its own pace.
+    Each receives the fates of its own proposals.
     """
 
     def __init__(
@@ -167,16 +167,16 @@ class SimulatedRM:
         plans: FollowedPlans | None = None,
         situation: Situation | None = None,
     ) -> None:
-        """Begin at time 0, or in the middle.
+        """Start at time 0, or in the middle.
 
         Args:
             built: the tables
-            settings: of the RM, as the engine receives them
+            settings: settings of the RM, as the engine receives them
             oracle: whether the engine gets the true durations of tasks
-            slots: tasks that a container may hold
-            hints: about each job's tasks that the engine gets when the job arrives
-            plans: report how early jobs' plans want tasks
-            situation: what there is when it begins in the middle
+            slots: tasks per container
+            hints: hints about each job's tasks, sent to the engine when the job arrives
+            plans: report the scores of jobs' plans
+            situation: the state in the middle
         """
         self.state: State = built.state
         self.parameters: SimulationParameters = built.parameters
@@ -185,7 +185,7 @@ class SimulatedRM:
         self._feed = Feed(built, settings, oracle, hints, plans)
         self._mirror = Mirror()
         self._parts: list[tuple[MirrorFeed, bool]] = []
-        """Of engines that receive some applications only: the feed, and whether it gets the true durations."""
+        """For each engine with some applications only: the feed, and whether it gets the true durations."""
         self._fates: dict[int, events.Fates] = {}
         self._make_room(0)
         there = set() if situation is None else situation.jobs.keys()
@@ -197,7 +197,7 @@ class SimulatedRM:
             self._resume(situation)
 
     def _resume(self, situation: Situation) -> None:
-        """Let it be the time of a situation, and be there what was there."""
+        """Set the time and the tables to a situation."""
         steps = steps_of(situation, self._built)
         self.advance(situation.at_ms)
         self.state = with_room(
@@ -210,10 +210,10 @@ class SimulatedRM:
         self._check()
 
     def join_in_part(self, *, oracle: bool = False) -> MirrorFeed:
-        """Let one more engine read, of some applications only: return its feed, which says of which.
+        """Add an engine that receives some applications only; return its feed, which selects them.
 
-        Its number is how many did so before. All of them read one mirror of what an engine that is alone would receive;
-        with ``oracle`` it gets the true durations of tasks too.
+        Engines are numbered in order. All of them read one mirror of the events that a single engine would receive;
+        with ``oracle`` it also gets the true durations of tasks.
         """
         if not self._parts:
             self._mirror.take(self._whole(None))
@@ -222,26 +222,26 @@ class SimulatedRM:
         return feed
 
     def begin_again(self) -> None:
-        """Let the next frame be a snapshot, which has the names of resources and settings among its texts."""
+        """Make the next frame a snapshot, including the texts of resources and settings."""
         settings = (text for pair in self._settings.items() for text in pair)
         self._feed.begin_again((*self._built.resources, "Mi", *settings))
 
     @property
     def start_ms(self) -> int:
-        """What its clock shows at time 0."""
+        """Clock value at time 0, in ms."""
         return self._built.start_ms
 
     @property
     def now_ms(self) -> int:
-        """The time."""
+        """The current time in ms."""
         return int(self.state.clock[tables.NOW])
 
     def next_time(self) -> int:
-        """Return when something happens next, or -1 if nothing ever will by itself."""
+        """Return the time of the next event, or -1 if there is none."""
         return int(next_time(self.state))
 
     def advance(self, until_ms: int) -> None:
-        """Let everything happen up to and at an instant."""
+        """Process all events up to and including a time."""
         self._make_room(0)
         advance(self.state, self.parameters, until_ms)
         self._check()
@@ -257,7 +257,7 @@ class SimulatedRM:
         return frame
 
     def _part(self, engine: int, fates: events.Fates | None) -> list[Event]:
-        """Return the events for an engine that receives some applications only."""
+        """Return the events of an engine that receives some applications only."""
         feed, oracle = self._parts[engine]
         self._mirror.take(self._whole(None))
         part_events: list[Event] = []
@@ -272,13 +272,13 @@ class SimulatedRM:
     def commit(
         self, made: Proposals, sequence: int, engine: int = 0, committer: Committer | None = None
     ) -> events.Fates:
-        """Commit what may be committed of an engine's answer; return the fates, which its next frame has.
+        """Commit the valid proposals of an engine's answer; return the fates, which its next frame contains.
 
         Args:
             made: the answer
-            sequence: what the fates will call it
-            engine: whose answer it is
-            committer: judges and commits; without one each proposal is committed by itself
+            sequence: the number by which the fates refer to it
+            engine: number of the engine
+            committer: judges and commits; without it each proposal is committed by itself
         """
         count = len(made)
         if not count:
@@ -296,11 +296,11 @@ class SimulatedRM:
         return made_of
 
     def _make_room(self, commits: int) -> None:
-        """Grow the tables for all that may happen until the next call.
+        """Grow the tables for all events until the next call.
 
-        A container alive has at most one event for each task in it, one for its report and one for its readiness,
-        and voids at most as many; an application has a heartbeat and one that was brought forward; a node two. With
-        contention a node is looked at again for every task that begins or ends there.
+        A living container has at most one event per task, one for its report and one for its readiness, and invalidates
+        at most as many; an application has a heartbeat and an advanced one; a node two. With contention a node is
+        updated again for every task that starts or ends there.
         """
         clock = self.state.clock
         containers = int(clock[tables.CONTAINERS]) + commits

@@ -32,13 +32,13 @@ JOB: Final = np.dtype(
         ("arrival_ms", "i8"),
         ("start_ms", "i8"),  # its first task
         ("end_ms", "i8"),
-        ("state", "O"),  # done, failed (a task failed too often), running, waiting (nothing of it ran), ahead
+        ("state", "O"),  # done, failed (a task failed too often), running, waiting (no task has run), ahead
         ("tasks", "i8"),
         ("tasks_done", "i8"),
-        ("containers", "i8"),  # that it ever had
-        ("work_ms", "i8"),  # how long its tasks take together, by the workload
-        ("ran_ms", "i8"),  # how long those that ended well ran
-        ("ideal_ms", "i8"),  # no scheduler is quicker: its longest way, or its work on the whole cluster alone
+        ("containers", "i8"),  # number of containers so far
+        ("work_ms", "i8"),  # total duration of its tasks, by the workload
+        ("ran_ms", "i8"),  # total duration of successful tasks
+        ("ideal_ms", "i8"),  # lower bound for any scheduler: its critical path, or its work on the whole cluster alone
     ]
 )
 
@@ -62,7 +62,7 @@ NODE: Final = np.dtype(
         ("rack", "O"),
         ("failures", "i8"),
         ("tasks_done", "i8"),  # whose latest attempt was here
-        ("ran_ms", "i8"),  # how long those ran
+        ("ran_ms", "i8"),  # their total duration
     ]
 )
 
@@ -72,11 +72,11 @@ QUEUE: Final = np.dtype(
         ("leaf", "?"),
         ("begin_ms", "i8"),  # of the window
         ("end_ms", "i8"),
-        ("share", "f8"),  # dominant share of the cluster that it used on average in the window, as it is plotted
-        ("guaranteed", "f8"),  # share of the cluster that it is guaranteed
+        ("share", "f8"),  # average dominant share of the cluster in the window, as plotted
+        ("guaranteed", "f8"),  # guaranteed share of the cluster
     ]
 )
-"""And a column ``used RESOURCE`` for each resource: what it used on average in the window."""
+"""Plus a column ``used RESOURCE`` for each resource: average usage in the window."""
 
 
 def job_records(run: SimulatedRun) -> Records:
@@ -156,7 +156,7 @@ def queue_records(run: SimulatedRun) -> Records:
 
 
 def window_shares(run: SimulatedRun) -> F64:
-    """Return the dominant share of the cluster that each queue used in each window, shape (windows, queues)."""
+    """Return the dominant share of the cluster of each queue in each window, shape (windows, queues)."""
     windows, built = run.measurements.windows, run.built
     if not windows:
         return np.zeros((0, len(built.tree.paths)))
@@ -166,25 +166,25 @@ def window_shares(run: SimulatedRun) -> F64:
 
 
 def path_of(run: SimulatedRun, queue: int) -> str:
-    """Return a queue's path as users write it, without `root.`."""
+    """Return a queue's path without `root.`."""
     return run.built.tree.paths[queue].removeprefix("root.")
 
 
 def path_ms(dag: Dag) -> int:
-    """Return how long the longest way through a DAG is, by the durations of its tasks: with any number of machines."""
+    """Return the length of a DAG's critical path in ms, by task durations and with unlimited machines."""
     ends: dict[int, I64] = {}
     for stage in dag.stages:
         begin: Any = np.zeros(1, np.int64)
         for parent in stage.parents:
             before = ends[parent]
             begin = np.maximum(begin, before if parent in stage.one_to_one else before.max())
-        # A stage without tasks hands on what is before it.
+        # A stage without tasks passes on its predecessors' length.
         ends[stage.id] = stage.durations() + begin if stage.tasks else begin.max(keepdims=True)
     return max((int(end.max()) for end in ends.values()), default=0)
 
 
 def _whole_cluster_ms(run: SimulatedRun) -> I64:
-    """Return how long the whole cluster needs for each job's work in the resource that it needs most, shape (jobs,)."""
+    """Return how long the whole cluster needs for each job's bottleneck resource in ms, shape (jobs,)."""
     state, total = run.built.state, run.built.total
     counts = (state.counted == 1) & (total > 0)
     durations = np.zeros(len(state.rows))
@@ -195,7 +195,7 @@ def _whole_cluster_ms(run: SimulatedRun) -> I64:
 
 
 def _stage_ids(run: SimulatedRun) -> I64:
-    """Return the id of the stage that each row is, shape (rows,); -1 for rows that are none."""
+    """Return the stage ID of each row, shape (rows,); -1 for other rows."""
     state = run.built.state
     ids = np.full(len(state.rows), -1, np.int64)
     rows = np.flatnonzero(np.isin(state.rows["kind"], (RowKind.TASKS, RowKind.INSIDE)))
@@ -228,7 +228,7 @@ def _sums(values: Any, places: Any, count: int) -> I64:
 
 
 def _objects(values: list[Any]) -> Records:
-    """Return a column of objects, tuples among them as they are."""
+    """Return a column of objects, including tuples."""
     column = np.empty(len(values), object)
     for at, value in enumerate(values):
         column[at] = value
@@ -237,7 +237,7 @@ def _objects(values: list[Any]) -> Records:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The numbers of one run. Times in seconds; completion times run from a job's arrival to its end."""
+    """The numbers of one run. Times in seconds; completion times are from a job's arrival to its end."""
 
     policy: str
     seed: int
@@ -249,13 +249,13 @@ class Summary:
     completion_p90_s: float
     completion_p99_s: float
     makespan_s: float
-    """From the first arrival to the last end, or to ``duration_limit_s`` if that cuts the run off."""
+    """From the first arrival to the last end, or to ``duration_limit_s`` if that ends the run."""
     utilisation: dict[str, float]
-    """Of each resource, over that time."""
+    """By resource, over that time."""
     jain: float
-    """Mean over windows of Jain's index of the queues' use over their guarantee."""
+    """Mean over windows of Jain's index of the queues' usage over their guarantee."""
     share_error: float
-    """Mean over windows of the part of the cluster that is in other hands than under the ideal shares."""
+    """Mean over windows of the fraction of the cluster allocated differently from the ideal shares."""
     tasks: int
     tasks_failed: int
     tasks_killed: int
@@ -267,37 +267,37 @@ class Summary:
     wall_s: float
     cpu_s: float
     completions_per_s: float
-    """Tasks done over wall time, the engine's included: how fast the simulator is."""
+    """Completed tasks over wall time, the engine's included: the speed of the simulator."""
     completions_per_cpu_s: float
-    """The same over CPU time, of the one core that is used: what a machine without other work gives."""
+    """The same over CPU time of the core used: the speed on a machine without other work."""
     cpu: dict[str, float]
-    """CPU time in seconds by what it went to."""
+    """CPU time in seconds by component."""
     completion_s: list[float]
-    """Of each job that ended well, in order of arrival."""
+    """Completion time of each successful job, in order of arrival."""
     windows: list[dict[str, Any]]
-    """What was seen over time, window by window."""
+    """Time series, by window."""
     warnings: list[str]
-    """What the engine said of the policy on this cluster: what is followed otherwise than it is written."""
+    """Warnings of the engine about deviations of the policy on this cluster."""
     engines: list[EngineFigures] = field(default_factory=list)
-    """Of each of several engines."""
+    """Figures of each of several engines."""
     ended: str = "done"
-    """How the run ended: done; limit: ``duration_limit_s``; stalled: jobs waited for what they would never get."""
+    """End of the run: done; limit: ``duration_limit_s``; stalled: jobs waited for unavailable resources."""
     total: dict[str, int] = field(default_factory=dict)
-    """What all nodes have of each resource."""
+    """Total capacity of all nodes, by resource."""
     job_records: dict[str, list[Any]] = field(default_factory=dict)
-    """Every job, those that failed or have not ended too, by column (`treadle.simulator.results`)."""
+    """All jobs, failed and unfinished ones included, by column (`treadle.simulator.results`)."""
     leaf_shares: dict[str, list[float]] = field(default_factory=dict)
-    """Each leaf's dominant share in each of ``windows``."""
+    """Dominant share of each leaf in each of ``windows``."""
     parts_s: float = 0.0
-    """What parts from files took by the clock."""
+    """Wall time of custom parts."""
     parts_slowest_s: float = 0.0
     parts_too_slow: int = 0
-    """Decisions in which a live engine would have stopped them."""
+    """Cycles in which a live engine would have stopped them."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedRun:
-    """A run without figures: a part of its policy failed, and what would have gone on is another policy."""
+    """A run without figures: a part of its policy failed, so another policy would have continued."""
 
     policy: str
     seed: int
@@ -314,11 +314,11 @@ TIMING: Final = (
     "parts_slowest_s",
     "parts_too_slow",
 )
-"""What differs between two runs of the same simulation."""
+"""Fields that differ between two runs of the same simulation."""
 
 
 def completion_s(run: SimulatedRun) -> F64:
-    """Return how long each job that ended well took from its arrival, in order of arrival."""
+    """Return each successful job's time from arrival to end, in order of arrival."""
     apps = run.built.state.apps
     done = (apps["state"] == AppState.FINISHED) & (apps["failed"] == 0)
     times: F64 = (apps["finish_ms"] - apps["arrival_ms"])[done] / 1000.0
@@ -377,7 +377,7 @@ def summarise(run: SimulatedRun, policy: str, seed: int) -> Summary:
 
 
 def columns(table: Records) -> dict[str, list[Any]]:
-    """Return a table of records as JSON takes it, by column."""
+    """Return a table of records as JSON columns."""
     names = table.dtype.names or ()
     return {name: [list(each) if isinstance(each, tuple) else each for each in table[name].tolist()] for name in names}
 
@@ -393,7 +393,7 @@ def _mean(values: list[float | None]) -> float:
 
 
 def _utilisation(run: SimulatedRun, span_ms: int, until_ms: int) -> dict[str, float]:
-    """Return the use over a time; what is held after its end, by jobs that wait for ever, is left out."""
+    """Return the utilisation over a time; usage after its end by stalled jobs is excluded."""
     total = run.built.total
     used = sum(
         (
@@ -409,11 +409,11 @@ def _utilisation(run: SimulatedRun, span_ms: int, until_ms: int) -> dict[str, fl
 
 
 def as_json(outcomes: Sequence[Summary | FailedRun]) -> dict[str, Any]:
-    """Return the runs as JSON takes them: what is not a number is null.
+    """Return the runs as a JSON document, with null for NaN and infinity.
 
-    ``runs`` are the same bytes whenever the same simulation is run; how long it took is in ``timing``. Where a part of
-    the policy failed ``failure`` says why, and there are no figures; it is null elsewhere. ``engines`` is there if
-    there were several.
+    ``runs`` are identical bytes for the same simulation; durations are in ``timing``. Where a part of the policy failed
+    ``failure`` has the reason, and there are no figures; otherwise it is null. ``engines`` exists if there were
+    several.
     """
     whole = [{"failure": None} | without_nan(asdict(outcome)) for outcome in outcomes]
     for each in whole:
@@ -427,7 +427,7 @@ def as_json(outcomes: Sequence[Summary | FailedRun]) -> dict[str, Any]:
 
 
 def _window(run: SimulatedRun, window: Window) -> dict[str, Any]:
-    """Return a window; what was used on average is by resource."""
+    """Return a window; average usage is by resource."""
     return {
         "begin_ms": window.begin_ms,
         "end_ms": window.end_ms,
@@ -440,7 +440,7 @@ def _window(run: SimulatedRun, window: Window) -> dict[str, Any]:
 
 
 def without_nan(value: Any) -> Any:
-    """Return a document with null for each number that is infinite or none: JSON has neither."""
+    """Return a document with null for each NaN or infinite number, which JSON lacks."""
     if isinstance(value, dict):
         return {key: without_nan(each) for key, each in value.items()}
     if isinstance(value, list):

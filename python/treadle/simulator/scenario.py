@@ -1,7 +1,7 @@
-"""A scenario: a cluster, its queues, what goes wrong, what a decision costs, and its jobs.
+"""A scenario: a cluster, its queues, failures, the duration of decisions, and its jobs.
 
-docs/scenarios.md has the format with examples. Every field has its bounds; `parse_scenario` names file, line, field and
-remedy of all that is wrong at once. Jobs are written out, drawn by chance, or read from a file.
+docs/scenarios.md has the format with examples. Every field has bounds; `parse_scenario` reports all errors at once with
+file, line, field and remedy. Jobs are listed, generated, or read from a file.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 
 
 class Model(BaseModel):
-    """Base of all sections: other fields are refused."""
+    """Base of all sections: unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -87,7 +87,7 @@ class Resource(Model):
 
 
 class NodeGroup(Model):
-    """Nodes that are alike."""
+    """A group of identical nodes."""
 
     count: int = Field(ge=1, le=1_000_000)
     resources: Amounts
@@ -197,7 +197,7 @@ class Decision(Model):
 
 
 class Stage(Model):
-    """Tasks that are alike."""
+    """Identical tasks."""
 
     tasks: int = Field(ge=0, le=10_000_000)
     duration_s: Seconds
@@ -355,7 +355,7 @@ class ScenarioEngine(Model):
 
 
 class Report(Model):
-    """What is measured how finely."""
+    """Resolution of measurements."""
 
     window_s: float = Field(default=60.0, gt=0, le=1e6, description="Shares are compared over windows of this length.")
     windows_max: int = Field(default=2000, ge=1, le=100_000)
@@ -382,10 +382,10 @@ class ScenarioModel(Model):
 
 
 def parse_scenario(file: str, text: str, *, trust_code: bool = False) -> ScenarioModel:
-    """Return the scenario in a text; it may name Python files that make or read its jobs only with ``trust_code``.
+    """Return the scenario in a text; Python files for its jobs are allowed only with ``trust_code``.
 
     Raises:
-        ConfigError: something in it is wrong; ``file`` is what the error calls it.
+        ConfigError: something in it is wrong; ``file`` is its name in the error.
     """
     document = YamlDocument(file, text)
     if not isinstance(document.value, dict):
@@ -405,7 +405,7 @@ def parse_scenario(file: str, text: str, *, trust_code: bool = False) -> Scenari
 
 
 def _refuse_code(workload: WorkloadChoice, document: YamlDocument) -> None:
-    """Refuse Python files that make or read jobs; those of policies are refused where policies are read."""
+    """Reject Python files that make or read jobs; those of policies are rejected where policies are read."""
     own, reader = workload.own and workload.own.file, place_of(workload.format or "") and workload.format
     for path, name in ((("own", "file"), own), (("format",), reader)):
         if name:
@@ -413,7 +413,7 @@ def _refuse_code(workload: WorkloadChoice, document: YamlDocument) -> None:
 
 
 def _explain(detail: Any) -> str:
-    """Return what is wrong with a value and what is allowed, in one line."""
+    """Return the error of a value and the allowed values, in one line."""
     if detail["type"] == "extra_forbidden":
         known = _fields(detail["loc"][:-1])
         return unknown(str(detail["loc"][-1]), known) if known else "is not known here; take it out"
@@ -421,7 +421,7 @@ def _explain(detail: Any) -> str:
 
 
 def _fields(path: tuple[Any, ...]) -> list[str]:
-    """Return the fields that a place in a scenario may have, as far as that is plain."""
+    """Return the valid fields at a location of a scenario, if they can be determined."""
     model: Any = ScenarioModel
     named = False
     for step in path:
@@ -446,13 +446,13 @@ class QueueTree:
     leaves: tuple[int, ...]
     configured: tuple[Queue, ...]
     shares: tuple[float, ...]
-    """Of the cluster, guaranteed."""
+    """Guaranteed fractions of the cluster."""
     guaranteed: I64
     maximum: I64
     am_limit: I64
 
     def leaf(self, name: str) -> int:
-        """Return the leaf with this path, with or without ``root.``, or with this last name if only one has it.
+        """Return the leaf with this path, with or without ``root.``, or with this last name if it is unique.
 
         Raises:
             UserError: there is none.
@@ -470,10 +470,10 @@ class QueueTree:
 
 
 def queue_tree(scenario: ScenarioModel, total: I64) -> QueueTree:
-    """Return the tree for a cluster that has ``total``, shape (R,).
+    """Return the tree for a cluster of capacity ``total``, shape (R,).
 
     Raises:
-        UserError: capacities of siblings are more than 100.
+        UserError: capacities of siblings sum up to more than 100.
     """
     root = Queue(capacity=100, children=scenario.queues)
     paths, parents, configured, shares, ceilings = ["root"], [-1], [root], [1.0], [1.0]
@@ -517,14 +517,14 @@ def _capacities(path: str, children: dict[str, Queue]) -> dict[str, float]:
 
 
 WITHIN: Final = 0.05
-"""Percent that a sum may be off, as Hadoop has it."""
+"""Tolerance of a sum in percent, as in Hadoop."""
 
 
 def queue_warnings(queues: Mapping[str, Queue], path: str = "root") -> list[str]:
-    """Return what a CapacityScheduler would do otherwise with these queues, a line each.
+    """Return a line for each queue setting that a CapacityScheduler would treat differently.
 
-    Its legacy queue mode, the default, refuses percentages of siblings that are neither 100 nor 0 together, within
-    `WITHIN` (``AbstractParentQueue.setChildQueues``). It accepts a capacity above the maximum, which then counts.
+    Its legacy queue mode, the default, rejects percentages of siblings that sum up to neither 100 nor 0, within
+    `WITHIN` (``AbstractParentQueue.setChildQueues``). It accepts a capacity above the maximum, which then applies.
     """
     lines = []
     given = [queue.capacity for queue in queues.values() if queue.capacity is not None]
@@ -545,7 +545,7 @@ def queue_warnings(queues: Mapping[str, Queue], path: str = "root") -> list[str]
 
 
 def capacity_of(scenario: ScenarioModel) -> dict[str, float]:
-    """Return what the nodes have together, by resource, in the scenario's own units."""
+    """Return the total capacity of the nodes by resource, in the scenario's units."""
     total: dict[str, float] = {}
     for group in scenario.cluster.nodes:
         for name, amount in group.resources.items():
@@ -554,10 +554,10 @@ def capacity_of(scenario: ScenarioModel) -> dict[str, float]:
 
 
 def jobs_of(scenario: ScenarioModel, folder: Path, seed: int) -> Workload:
-    """Return the jobs of a scenario; paths in it are relative to ``folder``.
+    """Return the jobs of a scenario; relative paths start at ``folder``.
 
     Raises:
-        UserError: a file cannot be read, or a generator refuses its parameters.
+        UserError: a file cannot be read, or a generator rejects its parameters.
     """
     chosen = scenario.workload
     if chosen.jobs:
@@ -660,7 +660,7 @@ def _distribution(chosen: Distribution) -> generate.Distribution:
 
 
 def leaves_of(scenario: ScenarioModel) -> list[str]:
-    """Return the paths of the leaf queues, ``root`` left out, in the scenario's order."""
+    """Return the paths of the leaf queues without ``root``, in the scenario's order."""
     leaves: list[str] = []
     stack = [(name, queue) for name, queue in reversed(list(scenario.queues.items()))]
     while stack:

@@ -1,7 +1,7 @@
-"""One run: the engine of the live system and the simulated RM, tick by tick.
+"""A simulation run: the live system's engine and the simulated RM, tick by tick.
 
-The loop of every simulation goes step by step through time until all jobs are done or nothing can happen any more. Jobs
-that can never run are refused: an ask of theirs fits on no node, be it empty, or is more than their queue may have.
+The loop advances in steps until all jobs are done or nothing can happen any more. Jobs that can never run are rejected:
+one of their requests fits on no empty node, or exceeds its queue's maximum.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from treadle.simulator.scenario import ScenarioModel, jobs_of, queue_warnings
 from treadle.workload.job import Workload
 
 STALLED_MS: Final = 3_600_000
-"""With asks that nothing serves and nothing to come a simulation ends after this long."""
+"""A simulation with only unserved requests and no pending events ends after this time, in ms."""
 
 PROGRESS_STEPS: Final = 64
-"""Progress is reported once in this many steps."""
+"""Progress is reported once per this number of steps."""
 
 Progress = Callable[[int, int, int], None]
-"""Called with (finished jobs, all jobs, time in ms) now and then."""
+"""Called with (finished jobs, all jobs, time in ms) at intervals."""
 
 
 @dataclass
 class Profile:
-    """CPU time by what it was spent on, in seconds: other programs on the machine do not count."""
+    """CPU time by component, in seconds; other programs on the machine do not count."""
 
     events: float = 0.0
     frames: float = 0.0
@@ -81,11 +81,11 @@ class SimulatedRun:
     wall_s: float
     cpu_s: float
     warnings: tuple[str, ...]
-    """What is to be known of the queues, then what the engine said of the policy on this cluster, each once."""
+    """Warnings about the queues, then the engine's about the policy on this cluster, without duplicates."""
     engines: tuple[EngineFigures, ...] = ()
-    """Of each of several engines; empty if there was one."""
+    """Figures of each of several engines; empty for one."""
     stalled: bool = False
-    """Did it end with jobs that wait for what nothing would ever give them?"""
+    """Whether it ended with jobs that wait for unavailable resources."""
 
     @property
     def ended(self) -> str:
@@ -93,11 +93,11 @@ class SimulatedRun:
         return "done" if not self.unfinished else "stalled" if self.stalled else "limit"
 
     parts: PartTimes = field(default_factory=PartTimes)
-    """What parts from files took by the clock: the one thing that depends on the machine, beside ``wall_s``."""
+    """Wall times of custom parts, which depend on the machine as ``wall_s`` does."""
 
 
 class Loop(ABC):
-    """A scenario on a simulated ResourceManager. A subclass adds its engine or engines: what happens at a step."""
+    """A scenario on a simulated ResourceManager. A subclass adds its engine or engines and the actions of a step."""
 
     def __init__(self, scenario: ScenarioModel, built: Built, rm: SimulatedRM, begin_ms: int = 0) -> None:
         self._scenario = scenario
@@ -106,16 +106,16 @@ class Loop(ABC):
         self.measurements = Measurements(built, scenario)
         self.profile = Profile()
         self.sequence = 0
-        """Decisions so far."""
+        """Number of decisions so far."""
         self.fates: dict[int, int] = {}
-        """Proposals by their fates."""
+        """Number of proposals by fate."""
         self._begin_ms = begin_ms
         self._last_progress_ms = begin_ms
-        """The latest step that brought the jobs forward; a subclass keeps it up to date."""
+        """The latest step with progress of the jobs; updated by the subclass."""
 
     @abstractmethod
     def step(self, at_ms: int) -> None:
-        """Let time go on to an instant, and all happen that is due then.
+        """Advance to a time, and process all events that are due then.
 
         Raises:
             PolicyFailedError: a part of a policy failed.
@@ -131,27 +131,27 @@ class Loop(ABC):
 
     @abstractmethod
     def _part_times(self) -> PartTimes:
-        """Return what parts from files took; called once, at the end."""
+        """Return the times of custom parts; called once, at the end."""
 
     def _engine_figures(self) -> tuple[EngineFigures, ...]:
         """Return the figures of each of several engines."""
         return ()
 
     def _may_stall(self) -> bool:
-        """Return whether nothing but the cluster can bring the jobs forward."""
+        """Return whether only the cluster can advance the jobs."""
         return True
 
     def run(self, progress: Progress | None = None, after_step: Callable[[], None] | None = None) -> SimulatedRun:
-        """Run to the end: all jobs done, the time limit reached, or nothing that could ever happen.
+        """Run to the end: all jobs done, the time limit reached, or no event possible.
 
         Args:
-            progress: called now and then with the part that is done
-            after_step: is called after each step, and may look at ``rm``
+            progress: called at intervals with the progress
+            after_step: called after each step, and may read ``rm``
 
         Raises:
-            PolicyFailedError: a part of a policy failed, so that another one would go on.
+            PolicyFailedError: a part of a policy failed, so that another policy would continue.
         """
-        with relaxed_gc():  # a step leaves none, and a twentieth of its time went into looking for it
+        with relaxed_gc():  # a step leaves no garbage, and the search for it took a twentieth of its time
             return self._run(progress, after_step)
 
     def _run(self, progress: Progress | None, after_step: Callable[[], None] | None) -> SimulatedRun:
@@ -167,13 +167,13 @@ class Loop(ABC):
                 progress(self._finished(), jobs, at)
             after = self._next(at)
             if self._finished() == jobs:
-                break  # nodes go on failing and coming back for nobody
+                break  # nodes continue to fail and return without any job
             idle = after - self._last_progress_ms > STALLED_MS and self.rm.next_time() < 0
             if after < 0 or after > limit_ms or (idle and self._may_stall()):
                 break
             at = after
         if after > limit_ms and self._finished() < jobs:
-            # What runs across the limit is used up to it. A decision that took time may have gone beyond already.
+            # Containers that run across the limit count up to it. A decision that took time may already be beyond.
             self.rm.advance(max(self.rm.now_ms, limit_ms))
         parts = self._part_times()
         self.measurements.finish(self.rm)
@@ -209,7 +209,7 @@ class Loop(ABC):
 
 
 def _counts_of(rm: SimulatedRM) -> dict[str, int]:
-    """Return what the RM has counted."""
+    """Return the RM's counters."""
     counts = {
         "tasks_done": tables.TASKS_DONE,
         "tasks_failed": tables.TASKS_FAILED,
@@ -235,7 +235,7 @@ def rm_settings(scenario: ScenarioModel) -> dict[str, str]:
 
 
 def warm_up(settings: Settings) -> None:
-    """Compile all kernels of the simulator and the engine, or read them from their cache.
+    """Compile all kernels of the simulator and the engine, or load them from their cache.
 
     Raises:
         PolicyFailedError: a part of the policy failed on a small cluster.
@@ -267,22 +267,22 @@ class Simulation(Loop):
         source: PlanSource | None = None,
         situation: Situation | None = None,
     ) -> None:
-        """Make everything ready.
+        """Prepare the simulation.
 
         Args:
-            scenario: the cluster and what goes wrong
+            scenario: the cluster and its failures
             workload: the jobs
             settings: the policy
-            seed: of all chance that is not in the workload
+            seed: seed of all random draws outside the workload
             check: whether the invariants are checked at every step
-            hints: about each job's tasks that the engine gets when it arrives, in the workload's order
-            believed: the DAG that each job is planned by, in the workload's order, and whose durations the estimate
-                `hints` goes by; None for a job of which nothing is known. The jobs' own DAGs if left out
-            source: makes the plans, for the same machines and settings; what it remembers is not planned again
-            situation: what there is at the instant at which it begins; None: nothing, at time 0
+            hints: hints about each job's tasks, sent to the engine when it arrives, in the workload's order
+            believed: the DAG that each job is planned by, in the workload's order, with the durations that `hints`
+                contains; None for an unknown job. Defaults to the jobs' own DAGs
+            source: makes the plans, for the same machines and settings; its cache is reused
+            situation: the state at the start; None: empty, at time 0
 
         Raises:
-            UserError: the scenario and the jobs do not go together.
+            UserError: the scenario and the jobs do not fit together.
         """
         if settings.engines:
             raise UserError("engines: are for `treadle simulate`; this simulation has one engine")
@@ -308,7 +308,7 @@ class Simulation(Loop):
         self._warnings = dict.fromkeys(in_simulation(settings, hinted=oracle or hints is not None))
 
     def step(self, at_ms: int) -> None:
-        """Let time go on to an instant and decide then.
+        """Advance to a time and decide then.
 
         Raises:
             PolicyFailedError: a part of the policy failed.
@@ -349,8 +349,8 @@ class Simulation(Loop):
             self._last_progress_ms = at_ms
 
     def _next(self, at_ms: int) -> int:
-        """Return when to decide next, or -1 if there is nothing left to decide."""
-        # The tick after this one, or, if the decision took longer than a tick, the first one after that.
+        """Return the time of the next decision, or -1 if there is none."""
+        # The next tick, or, if the decision took longer than a tick, the first one after it.
         decision = self._scenario.decision
         tick_ms = decision.tick_ms
         soon = (max(self.rm.now_ms, at_ms) // tick_ms + 1) * tick_ms
@@ -376,10 +376,10 @@ WHAT: Final = {RowKind.MASTER: "its application master", RowKind.EXECUTORS: "an 
 
 
 def check_possible(built: Built) -> None:
-    """See that each job can run on this cluster, if it gets its turn.
+    """Check that each job can run on this cluster.
 
     Raises:
-        UserError: one cannot; names the first few and why.
+        UserError: some cannot; names the first few with reasons.
     """
     reasons = impossible_jobs(built)
     if reasons:
@@ -393,7 +393,7 @@ def check_possible(built: Built) -> None:
 
 
 def impossible_jobs(built: Built) -> list[str]:
-    """Return why, for each job that can never run, in order of arrival."""
+    """Return the reason for each job that can never run, in order of arrival."""
     state = built.state
     counts = (state.counted == 1).astype(bool)
     asks = np.flatnonzero(state.rows["kind"] != RowKind.INSIDE)
@@ -425,13 +425,13 @@ def _why(built: Built, row: int, app: int, *, too_large: bool) -> str:
 
 
 def _amounts(built: Built, amounts: I64) -> str:
-    """Return amounts of the resources that count, in the simulation's whole units."""
+    """Return amounts of the counted resources as text, in the simulation's whole units."""
     pairs = zip(built.resources, amounts.tolist(), built.state.counted.tolist(), strict=True)
     return ", ".join(f"{name} {amount}" for name, amount, counts in pairs if counts)
 
 
 def unfinished_warning(run: SimulatedRun) -> str:
-    """Return what a user must know of the jobs that have not ended; empty if all have."""
+    """Return a warning about unfinished jobs; empty if there are none."""
     if not run.unfinished:
         return ""
     jobs = counted(run.unfinished, "job")

@@ -1,1 +1,1 @@
-"""The simulated cluster's state and all that happens in it, compiled."""
+"""The simulated cluster's state and its events, compiled."""

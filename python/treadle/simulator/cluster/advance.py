@@ -1,7 +1,7 @@
-"""What happens in the simulated RM: the loop over events, and what it does with proposals.
+"""Events of the simulated RM: the event loop, and the commit of proposals.
 
-A proposal is checked against the state as it is now, and allocated, or refused with the reason. A simulation that
-begins in the middle has what ran, waited and was asked for at that instant put into its tables.
+A proposal is checked against the current state, then allocated or rejected with the reason. A simulation that starts in
+the middle first puts the containers, applications and requests of that time into its tables.
 """
 
 from __future__ import annotations
@@ -81,19 +81,19 @@ if TYPE_CHECKING:
 
 @inner
 def schedule_failure(state: State, parameters: SimulationParameters, node: int) -> None:
-    """Let a node fail some time from now, unless that is beyond the end of the simulation."""
+    """Schedule a node's next failure, unless it is beyond the end of the simulation."""
     if parameters.node_mtbf_ms <= 0.0:
         return
     up_ms = exponential(parameters.node_mtbf_ms, parameters.seed, NODE_UP, node, state.nodes[node].failures)
     at_ms = float(state.clock[NOW]) + up_ms
     if at_ms < float(parameters.horizon_ms):
-        # at least a millisecond later, so that time goes on however often nodes fail
+        # at least a millisecond later, so that time advances however often nodes fail
         schedule(state, max(int(at_ms), state.clock[NOW] + 1), EventKind.NODE_FAILS, node, 0)
 
 
 @inner
 def fail_node(state: State, parameters: SimulationParameters, node: int) -> None:
-    """A node stops: what runs on it is lost at once, which the RM notices later; it places nothing there meanwhile."""
+    """Stop a node: its containers are lost at once, which the RM notices later; it places nothing there meanwhile."""
     state.nodes[node].down = 1
     state.nodes[node].state = NodeState.UNUSABLE
     show_node(state, node)
@@ -110,7 +110,7 @@ def fail_node(state: State, parameters: SimulationParameters, node: int) -> None
 
 @inner
 def stop_tasks_in(state: State, container: int, again: bool) -> None:
-    """Make the ends of the tasks in a container void; with ``again`` let them wait for another one."""
+    """Cancel the scheduled ends of the tasks in a container; with ``again`` they wait for another one."""
     held = state.containers[container]
     if held.state != ContainerState.HELD or state.rows[held.row].kind == RowKind.MASTER:
         return
@@ -134,7 +134,7 @@ def stop_tasks_in(state: State, container: int, again: bool) -> None:
 
 @inner
 def stop_one(state: State, task: int, again: bool) -> None:
-    """Void a task's end, or let it wait for another container."""
+    """Cancel a task's scheduled end, or let it wait for another container."""
     if not again:
         state.tasks[task].attempt += 1
         return
@@ -146,7 +146,7 @@ def stop_one(state: State, task: int, again: bool) -> None:
 
 @inner
 def lose_containers(state: State, parameters: SimulationParameters, node: int) -> None:
-    """The RM takes all containers of a node for lost, and reports that to their application masters."""
+    """Mark all containers of a node as lost in the RM, and report that to their application masters."""
     while state.nodes[node].first_container >= 0:
         container = state.nodes[node].first_container
         held = state.containers[container]
@@ -170,7 +170,7 @@ def lose_containers(state: State, parameters: SimulationParameters, node: int) -
 
 @inner
 def forget_new(state: State, app: int, container: int) -> None:
-    """Take a container out of the list of those that its application master has not heard of."""
+    """Remove a container from the list of those that its application master does not know yet."""
     at, before = state.apps[app].new_head, -1
     while at >= 0 and at != container:
         before = at
@@ -188,7 +188,7 @@ def forget_new(state: State, app: int, container: int) -> None:
 
 @inner
 def lose_node(state: State, parameters: SimulationParameters, node: int, turn: int) -> None:
-    """The RM gives a node up that has been silent for too long."""
+    """Mark a node as lost that has been silent for too long."""
     if state.nodes[node].down and state.nodes[node].failures == turn + 1:
         lose_containers(state, parameters, node)
         state.nodes[node].state = NodeState.GONE
@@ -197,7 +197,7 @@ def lose_node(state: State, parameters: SimulationParameters, node: int, turn: i
 
 @inner
 def return_node(state: State, parameters: SimulationParameters, node: int) -> None:
-    """A node comes back, empty."""
+    """Return a node to service, without containers."""
     lose_containers(state, parameters, node)
     state.nodes[node].down = 0
     state.nodes[node].state = NodeState.USABLE
@@ -207,7 +207,7 @@ def return_node(state: State, parameters: SimulationParameters, node: int) -> No
 
 @inner
 def task_ends(state: State, parameters: SimulationParameters, task: int, attempt: int) -> None:
-    """A task is over, well or not."""
+    """End a task, successfully or not."""
     if state.tasks[task].state != TaskState.RUNNING or state.tasks[task].attempt != attempt:
         return  # killed or lost meanwhile
     app = state.rows[state.tasks[task].row].app
@@ -241,7 +241,7 @@ def task_ends(state: State, parameters: SimulationParameters, task: int, attempt
 
 @inner
 def handle_event(state: State, parameters: SimulationParameters, kind: int, subject: int, stamp: int) -> None:
-    """Let one event happen."""
+    """Process one event."""
     if kind == EventKind.TASK_ENDS:
         task_ends(state, parameters, subject, stamp)
     elif kind == EventKind.CONTAINER_REPORTED:
@@ -266,7 +266,7 @@ def handle_event(state: State, parameters: SimulationParameters, kind: int, subj
 
 @kernel
 def advance(state: State, parameters: SimulationParameters, until_ms: int) -> None:
-    """Let everything happen up to and at an instant; it is now afterwards."""
+    """Process all events up to and including a time, which becomes the current time."""
     while is_due(state, until_ms):
         event = state.events[pop(state)]
         kind, subject, stamp = event.kind, event.subject, event.stamp
@@ -285,7 +285,7 @@ def begin(state: State, parameters: SimulationParameters) -> None:
 
 @inner
 def why_not(state: State, app: int, key: int, node: int) -> int:
-    """Return the fate of a proposal, `Fate.COMMITTED` if nothing is against it."""
+    """Return the fate of a proposal, `Fate.COMMITTED` if there is no reason against it."""
     if app < 0 or key < 0 or node < 0:
         return Fate.NEGATIVE
     if app >= len(state.apps) or node >= len(state.nodes) or state.apps[app].state == AppState.AHEAD:
@@ -301,7 +301,7 @@ def why_not(state: State, app: int, key: int, node: int) -> int:
 
 @inner
 def why_not_here(state: State, row: int, node: int) -> int:
-    """Return the fate of a proposal for a row on a node, of an application that is active."""
+    """Return the fate of a proposal for a row of an active application on a node."""
     if state.rows[row].count <= 0:
         return Fate.NO_PENDING_ASK
     if state.nodes[node].state == NodeState.GONE:
@@ -357,7 +357,7 @@ def commit_one(state: State, parameters: SimulationParameters, row: int, node: i
 def commit(
     state: State, parameters: SimulationParameters, application: I32, key: I32, node: I32, fates: U8, numbers: I64
 ) -> int:
-    """Commit what may be committed of an answer, in order, and fill in the fates; return how many were committed."""
+    """Commit the valid proposals of an answer in order, and set the fates; return the number of commits."""
     committed = 0
     for i in range(len(application)):
         fate = why_not(state, application[i], key[i], node[i])
@@ -371,15 +371,15 @@ def commit(
 
 
 OVER_CLAIM: Final = 254
-"""In place of a fate: the row exceeds what its engine may use of the cluster."""
+"""Placeholder of a fate: the row exceeds the engine's limit of the cluster."""
 
 TO_JUDGE: Final = 255
-"""In place of a fate: nothing is against the row yet."""
+"""Placeholder of a fate: no reason against the row yet."""
 
 
 @inner
 def judge(state: State, app: int, key: int, node: int, changed: int, room: I64) -> int:
-    """Return the fate of a row; ``room`` is what its engine may still use."""
+    """Return the fate of a row; ``room`` is the rest of its engine's limit."""
     fate = why_not(state, app, key, node)
     if fate == Fate.NODE_FULL and changed:
         return Fate.CHANGED
@@ -394,7 +394,7 @@ def judge(state: State, app: int, key: int, node: int, changed: int, room: I64) 
 
 @inner
 def apply_tentatively(state: State, row: int, node: int, room: I64, sign: int) -> None:
-    """Take what a container of a row needs (1), or give it back (-1), without telling anybody."""
+    """Allocate the resources of a row's container (1), or release them (-1), without reporting it."""
     state.rows[row].count -= sign
     queue = state.apps[state.rows[row].app].queue
     for r in range(len(state.counted)):
@@ -409,9 +409,9 @@ def apply_tentatively(state: State, row: int, node: int, room: I64, sign: int) -
 
 @inner
 def judge_all(state: State, rows: tuple[I32, I32, I32], changed: U8, first: int, end: int, room: I64, fates: U8) -> int:
-    """Judge the rows of a transaction, each after those before it; return how many cannot be committed.
+    """Judge the rows of a transaction in order; return how many cannot be committed.
 
-    Of a transaction of which one cannot be nothing may be.
+    An atomic transaction with such a row is not committed at all.
     """
     application, key, node = rows
     refused = 0
@@ -442,18 +442,18 @@ def commit_transactions(
     fates: U8,
     numbers: I64,
 ) -> int:
-    """Commit what may be committed of transactions, in order, and fill in the fates; return how many containers.
+    """Commit the valid rows of transactions in order, and set the fates; return the number of containers.
 
     Args:
         state: the tables
-        parameters: of the simulation
+        parameters: parameters of the simulation
         rows: application, request key and node of each proposal
-        changed: 1 where others have committed on the node since the answer's base
-        first: the first row of each transaction, and behind the last one how many rows there are
-        whole: of each transaction, 1 if all of it is committed or nothing
-        room: what the engine may still use of each resource; less afterwards
-        fates: of each row; what is not `TO_JUDGE` stays
-        numbers: of the containers, 0 where there is none
+        changed: 1 for nodes with commits by others since the answer's base
+        first: the first row of each transaction, followed by the number of rows
+        whole: 1 for each transaction that is committed as a whole or not at all
+        room: the rest of the engine's limit of each resource; reduced by commits
+        fates: fate of each row; values other than `TO_JUDGE` stay
+        numbers: container numbers, 0 for none
     """
     application, key, node = rows
     committed = 0
@@ -476,28 +476,28 @@ def commit_transactions(
 
 
 class Put(IntEnum):
-    """What a step puts into the tables."""
+    """The effect of a step on the tables."""
 
     ENDED = 0
-    """An application that ended before, at ``end_ms``."""
+    """An application that ended earlier, at ``end_ms``."""
     WAITS = 1
     """An application that is not activated yet."""
     ASKS_MASTER = 2
-    """An application that is activated, and asks for its master."""
+    """An application that is activated, and requests its AM container."""
     MASTER = 3
-    """The container of its master, on ``node`` since ``created_ms``; registers at ``end_ms``, -1: it has."""
+    """The AM container, on ``node`` since ``created_ms``; registers at ``end_ms``, -1: it has."""
     REGISTERED = 4
-    """Its master has registered, at ``begin_ms``."""
+    """Its AM registered at ``begin_ms``."""
     DONE = 5
-    """A task that was done: in its container from ``created_ms``, from ``begin_ms`` to ``end_ms``."""
+    """A completed task: in its container from ``created_ms``, ran from ``begin_ms`` to ``end_ms``."""
     RUNS = 6
-    """A task in its container on ``node`` since ``created_ms``: it began, or would if its input were there."""
+    """A task in its container on ``node`` since ``created_ms``: it runs, or waits for its input."""
     ASKS = 7
-    """A row asks for ``count`` containers."""
+    """A row requests ``count`` containers."""
     GOES_ON = 8
-    """Its master talks to the RM from now on."""
+    """Its AM sends heartbeats from now on."""
     USED = 9
-    """A row had a container for ``end_ms - created_ms``, of which nothing else is known."""
+    """A row had a container for ``end_ms - created_ms``, without further information."""
 
 
 STEP: Final = np.dtype(
@@ -518,7 +518,7 @@ STEP: Final = np.dtype(
 
 @inner
 def used(state: State, row: int, elapsed_ms: int) -> None:
-    """Count the time that a container of a row was there into what its queues have used."""
+    """Add the time of a row's container to the usage of its queues."""
     queue = state.apps[state.rows[row].app].queue
     while queue >= 0:
         for r in range(len(state.counted)):
@@ -528,7 +528,7 @@ def used(state: State, row: int, elapsed_ms: int) -> None:
 
 @inner
 def place(state: State, row: int, node: int, created_ms: int) -> int:
-    """Make a container that has been there since an instant; return it."""
+    """Create a container that was created at an earlier time; return it."""
     container = allocate(state, row, node)
     state.containers[container].created_ms = created_ms
     state.containers[container].state = ContainerState.HELD
@@ -538,7 +538,7 @@ def place(state: State, row: int, node: int, created_ms: int) -> int:
 
 @inner
 def put_master(state: State, app: int, node: int, created_ms: int, registers_ms: int) -> None:
-    """Give an application its master's container."""
+    """Create an application's AM container."""
     row = state.apps[app].first_row
     set_count(state, row, 0)
     state.apps[app].awaiting_am = 0
@@ -550,10 +550,10 @@ def put_master(state: State, app: int, node: int, created_ms: int, registers_ms:
 
 @inner
 def put_registered(state: State, parameters: SimulationParameters, app: int, time_ms: int) -> None:
-    """Let an application's master have registered."""
+    """Set an application's AM to registered."""
     first = state.apps[app].first_row
     if state.apps[app].rows > 0 and state.rows[first].kind == RowKind.MASTER:
-        set_count(state, first, 0)  # of one that was there before the recording its container is not known
+        set_count(state, first, 0)  # the container of one from before the recording is unknown
     state.apps[app].awaiting_am = 0
     registered(state, parameters, app)
     state.apps[app].phase_ms = time_ms
@@ -562,7 +562,7 @@ def put_registered(state: State, parameters: SimulationParameters, app: int, tim
 
 @inner
 def take(state: State, task: int, begin_ms: int, node: int) -> int:
-    """Take a task out of those that wait, as one that has begun; return its row."""
+    """Remove a task that has started from the waiting ones; return its row."""
     row = state.tasks[task].row
     if not state.rows[row].released:
         release(state, row)
@@ -581,7 +581,7 @@ def take(state: State, task: int, begin_ms: int, node: int) -> int:
 
 @inner
 def put_done(state: State, parameters: SimulationParameters, task: int, node: int, begin_ms: int, end_ms: int) -> int:
-    """Let a task be done; return its row."""
+    """Set a task to completed; return its row."""
     row = take(state, task, begin_ms, node)
     app = state.rows[row].app
     state.clock[TASKS_DONE] += 1
@@ -597,7 +597,7 @@ def put_done(state: State, parameters: SimulationParameters, task: int, node: in
 def put_running(
     state: State, parameters: SimulationParameters, task: int, node: int, created_ms: int, begin_ms: int
 ) -> None:
-    """Let a task be in its container; it ends when it would have, or waits there for the stages before its own."""
+    """Put a task into its container; it ends on schedule, or waits there for the stages before its own."""
     row = take(state, task, begin_ms, node)
     container = place(state, row, node, created_ms)
     state.tasks[task].container = container
@@ -613,7 +613,7 @@ def put_running(
 
 @inner
 def put_ended(state: State, app: int, end_ms: int) -> None:
-    """Mark an application as ended: no engine ever hears of it."""
+    """Mark an application as ended: no engine receives it."""
     state.apps[app].state = AppState.FINISHED
     state.apps[app].stages_left = 0
     state.apps[app].finish_ms = end_ms
@@ -622,7 +622,7 @@ def put_ended(state: State, app: int, end_ms: int) -> None:
 
 @inner
 def ask(state: State, row: int, count: int) -> None:
-    """Let a row ask for containers, at most for as many as it has tasks that wait."""
+    """Set a row's requested containers, at most the number of its waiting tasks."""
     if not state.rows[row].released:
         release(state, row)
     set_count(state, row, min(count, state.rows[row].waiting))
@@ -630,7 +630,7 @@ def ask(state: State, row: int, count: int) -> None:
 
 @kernel
 def resume(state: State, parameters: SimulationParameters, steps: Records) -> None:
-    """Put what was at an instant, which is now, into the tables: stages before those that wait for them."""
+    """Put the state at the current time into the tables: stages before those that wait for them."""
     for i in range(len(steps)):
         step = steps[i]
         what, app, row = step.what, step.app, step.row

@@ -1,10 +1,10 @@
-"""Applications from submission to the end, in the RM: activation within the limit of application masters, removal.
+"""Applications in the RM from submission to removal, with activation limited by application masters.
 
-Application masters: what each framework's asks for, and when.
+Application masters: what each framework requests, and when.
 
-MapReduce follows RMContainerAllocator, Tez ShuffleVertexManager and its task schedulers; both ask for tasks whose
-input is not complete yet, which then wait in their containers, and both kill such tasks when those that they wait for
-find no room.
+MapReduce follows RMContainerAllocator, Tez ShuffleVertexManager and its task schedulers. Both request tasks whose input
+is not complete yet, which then wait in their containers, and both kill such tasks if the tasks that they wait for find
+no room.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 POLL_MS: Final = 1000
-"""How often an application master looks again that waits for something that nobody reports to it."""
+"""Poll interval of an application master that waits for an unreported change, in ms."""
 
 MAPREDUCE_PREEMPTION_TIMEOUT_MS: Final = 300_000
 """mapreduce.job.reducer.unconditional-preempt.delay.sec"""
@@ -59,7 +59,7 @@ TEZ_PREEMPTION_TIMEOUT_MS: Final = 60_000
 
 @inner
 def wake(state: State, parameters: SimulationParameters, app: int, time_ms: int) -> None:
-    """Let an application master's first heartbeat at or after an instant do something."""
+    """Schedule an application master's first heartbeat at or after a time."""
     due = beat_after(state.apps[app].phase_ms, parameters.am_heartbeat_ms, time_ms)
     if state.apps[app].beat_ms < 0 or due < state.apps[app].beat_ms:
         state.apps[app].beat_ms = due
@@ -68,7 +68,7 @@ def wake(state: State, parameters: SimulationParameters, app: int, time_ms: int)
 
 @inner
 def receive(state: State, parameters: SimulationParameters, app: int) -> None:
-    """Take the containers allocated since the last heartbeat: a task for each, or back it goes."""
+    """Take the containers allocated since the last heartbeat: assign a task to each, or release it."""
     containers = state.containers
     at = state.apps[app].new_head
     state.apps[app].new_head = state.apps[app].new_tail = -1
@@ -91,13 +91,13 @@ def receive(state: State, parameters: SimulationParameters, app: int) -> None:
 
 @inner
 def may_go(state: State, row: int, node: int) -> bool:
-    """Say whether a node is what a row requires."""
+    """Return whether a node satisfies a row's requirements."""
     return state.rows[row].bound < 0 or state.allowed[state.rows[row].bound, node] == 1
 
 
 @inner
 def reuse(state: State, parameters: SimulationParameters, container: int) -> bool:
-    """Run another task in a Tez container; False if the application asks for none that it is large enough for."""
+    """Run another task in a Tez container; False if the application requests none that fits."""
     app, own = state.containers[container].app, state.containers[container].row
     best = -1
     first = state.apps[app].first_row
@@ -119,7 +119,7 @@ def reuse(state: State, parameters: SimulationParameters, container: int) -> boo
 
 @inner
 def show_places(state: State, row: int) -> None:
-    """Ask for nodes and racks anew: as many as there are tasks waiting that have their input there."""
+    """Update requests for nodes and racks to the number of waiting tasks with input there."""
     first, moved = state.rows[row].first_place, False
     for at in range(first, first + state.rows[row].places):
         if state.places[at].count != state.places[at].waiting:
@@ -128,13 +128,13 @@ def show_places(state: State, row: int) -> None:
     if moved:
         show_row_and_places(state, row)
     elif state.rows[row].places_open and state.rows[row].count == 0:
-        # As long as nobody has taken its places it says with every heartbeat that it asks for nothing.
+        # Until its localities have been read it sends an empty request with every heartbeat.
         show_row(state, row)
 
 
 @inner
 def done_fraction(state: State, row: int) -> float:
-    """Return the least part of any stage before this one that is done."""
+    """Return the smallest completed fraction among the stages before this one."""
     least = 1.0
     first = state.rows[row].first_parent
     for at in range(first, first + state.rows[row].parents):
@@ -145,7 +145,7 @@ def done_fraction(state: State, row: int) -> float:
 
 @inner
 def early_tez(state: State, parameters: SimulationParameters, row: int) -> int:
-    """Return how many tasks of a vertex may have been asked for by now (ShuffleVertexManager)."""
+    """Return how many tasks of a vertex may have been requested by now (ShuffleVertexManager)."""
     part = done_fraction(state, row)
     if part < parameters.tez_min_fraction:
         return 0
@@ -157,7 +157,7 @@ def early_tez(state: State, parameters: SimulationParameters, row: int) -> int:
 
 @inner
 def early_mapreduce(state: State, parameters: SimulationParameters, app: int, row: int) -> int:
-    """Return how many reduces may hold or ask for containers by now (RMContainerAllocator.scheduleReduces)."""
+    """Return how many reduces may hold or request containers by now (RMContainerAllocator.scheduleReduces)."""
     part = done_fraction(state, row)
     if part < parameters.slow_start:
         return 0
@@ -173,7 +173,7 @@ def early_mapreduce(state: State, parameters: SimulationParameters, app: int, ro
     if scheduled == 0:
         return state.rows[row].tasks
     if reduce_memory <= 0:
-        # no memory to share: more of them would take what the maps wait for in other resources, again and again
+        # No memory to share: more reduces would repeatedly take other resources that the maps wait for.
         return state.rows[row].held
     limit = headroom(state, app, 0) + (maps - scheduled) * map_memory + state.rows[row].held * reduce_memory
     for_reduces = limit * min(part, parameters.ramp_up_limit)
@@ -183,7 +183,7 @@ def early_mapreduce(state: State, parameters: SimulationParameters, app: int, ro
 
 @inner
 def ask_for_tasks(state: State, parameters: SimulationParameters, app: int) -> bool:
-    """Set what the stages ask for; return whether to look again soon."""
+    """Set the requests of the stages; return whether to check again soon."""
     poll = False
     first = state.apps[app].first_row
     for row in range(first, first + state.apps[app].rows):
@@ -212,7 +212,7 @@ def ask_for_tasks(state: State, parameters: SimulationParameters, app: int) -> b
 
 @inner
 def make_room(state: State, parameters: SimulationParameters, app: int) -> bool:
-    """Kill early tasks if tasks that they wait for find no room; return whether to look again soon."""
+    """Kill early tasks if tasks that they wait for find no room; return whether to check again soon."""
     early, wanted, running, hungry = 0, 0, 0, -1
     first = state.apps[app].first_row
     for row in range(first, first + state.apps[app].rows):
@@ -248,7 +248,7 @@ def make_room(state: State, parameters: SimulationParameters, app: int) -> bool:
 
 @inner
 def kill_early(state: State, parameters: SimulationParameters, app: int, kills: int) -> None:
-    """Kill this many tasks that wait for input, of the last stages first; asks for more of them are withdrawn."""
+    """Kill this many tasks that wait for input, the last stages first; their outstanding requests are withdrawn."""
     first = state.apps[app].first_row
     for row in range(first + state.apps[app].rows - 1, first - 1, -1):
         if state.rows[row].kind != RowKind.TASKS or state.rows[row].blockers == 0:
@@ -265,7 +265,7 @@ def kill_early(state: State, parameters: SimulationParameters, app: int, kills: 
 
 @inner
 def container_is_through(state: State, parameters: SimulationParameters, container: int, exit_status: int) -> None:
-    """Let a container that ran its task run another, or end."""
+    """Let a container whose task has ended run another one, or end."""
     state.containers[container].task = -1
     app = state.containers[container].app
     tez = state.apps[app].framework == FrameworkCode.TEZ
@@ -305,7 +305,7 @@ def fill_executor(state: State, parameters: SimulationParameters, container: int
 
 @inner
 def fill_executors(state: State, parameters: SimulationParameters, app: int) -> None:
-    """Give tasks to every executor that has room."""
+    """Give tasks to every executor with free slots."""
     container = state.apps[app].first_container
     while container >= 0:
         if state.containers[container].busy < state.containers[container].slots:
@@ -324,7 +324,7 @@ def executor_ready(state: State, parameters: SimulationParameters, container: in
 
 @inner
 def tasks_left(state: State, app: int) -> int:
-    """Return how many tasks wait that could run."""
+    """Return the number of runnable waiting tasks."""
     left = 0
     first = state.apps[app].first_row
     for row in range(first, first + state.apps[app].rows):
@@ -335,7 +335,7 @@ def tasks_left(state: State, app: int) -> int:
 
 @inner
 def ask_for_executors(state: State, parameters: SimulationParameters, app: int, row: int) -> int:
-    """Set how many executors are asked for (ExecutorAllocationManager); return when to look again, or -1."""
+    """Set the number of requested executors (ExecutorAllocationManager); return the time of the next check, or -1."""
     now = state.clock[NOW]
     waiting = tasks_left(state, app)
     again = -1
@@ -361,7 +361,7 @@ def ask_for_executors(state: State, parameters: SimulationParameters, app: int, 
 
 @inner
 def release_idle(state: State, parameters: SimulationParameters, app: int) -> int:
-    """Release executors that were idle for too long; return when the next one will have been, or -1."""
+    """Release executors that were idle for too long; return when the next one expires, or -1."""
     now, soonest = state.clock[NOW], -1
     container = state.apps[app].first_container
     while container >= 0:
@@ -380,13 +380,13 @@ def release_idle(state: State, parameters: SimulationParameters, app: int) -> in
 
 @inner
 def has_master(state: State, app: int) -> bool:
-    """Say whether the application's master runs in a container; it does unless the scenario says otherwise."""
+    """Return whether the application's AM runs in a container; it does unless the scenario disables that."""
     return state.apps[app].rows > 0 and state.rows[state.apps[app].first_row].kind == RowKind.MASTER
 
 
 @inner
 def may_activate(state: State, app: int) -> bool:
-    """Say whether the limit of the queue's application masters lets one more in; the first one always may."""
+    """Return whether the queue's limit of application masters admits one more; the first one is always admitted."""
     queue = state.apps[app].queue
     if state.queues[queue].active == 0 or not has_master(state, app):
         return True
@@ -399,7 +399,7 @@ def may_activate(state: State, app: int) -> bool:
 
 @inner
 def activate(state: State, parameters: SimulationParameters, app: int) -> None:
-    """Let an application ask for its master."""
+    """Let an application request its AM container."""
     queue = state.apps[app].queue
     state.queues[queue].active += 1
     show_queue(state, queue)
@@ -417,7 +417,7 @@ def activate(state: State, parameters: SimulationParameters, app: int) -> None:
 
 @inner
 def arrive(state: State, parameters: SimulationParameters, app: int) -> None:
-    """An application is submitted."""
+    """Submit an application."""
     show_app(state, app, ITSELF)
     queue = state.apps[app].queue
     if state.queues[queue].first_pending < 0 and may_activate(state, app):
@@ -428,7 +428,7 @@ def arrive(state: State, parameters: SimulationParameters, app: int) -> None:
 
 @inner
 def put_off(state: State, app: int) -> None:
-    """Let an application wait until the limit of application masters lets it in."""
+    """Queue an application until the limit of application masters admits it."""
     queue = state.apps[app].queue
     state.apps[app].state = AppState.PENDING
     if state.queues[queue].first_pending < 0:
@@ -440,7 +440,7 @@ def put_off(state: State, app: int) -> None:
 
 @inner
 def finish(state: State, parameters: SimulationParameters, app: int, failed: bool) -> None:
-    """An application unregisters, or fails: all it has is free, and others may be activated."""
+    """Unregister or fail an application: release its containers, and activate others."""
     state.apps[app].state = AppState.FINISHED
     state.apps[app].failed = failed
     state.apps[app].finish_ms = state.clock[NOW]
@@ -468,7 +468,7 @@ def finish(state: State, parameters: SimulationParameters, app: int, failed: boo
 
 @inner
 def started(state: State, parameters: SimulationParameters, app: int) -> None:
-    """An application master registers."""
+    """Register an application master."""
     if state.apps[app].state == AppState.STARTING:
         registered(state, parameters, app)
         wake(state, parameters, app, state.clock[NOW])
@@ -476,7 +476,7 @@ def started(state: State, parameters: SimulationParameters, app: int) -> None:
 
 @inner
 def registered(state: State, parameters: SimulationParameters, app: int) -> None:
-    """Let an application run: the tasks of stages that wait for none may be asked for."""
+    """Start an application: the tasks of root stages may be requested."""
     state.apps[app].state = AppState.RUNNING
     now = state.clock[NOW]
     state.apps[app].phase_ms = now
@@ -493,7 +493,7 @@ def registered(state: State, parameters: SimulationParameters, app: int) -> None
 
 @inner
 def heartbeat(state: State, parameters: SimulationParameters, app: int) -> None:
-    """An application master talks to the RM."""
+    """Process an application master's heartbeat."""
     if state.apps[app].beat_ms != state.clock[NOW]:
         return  # an earlier one was scheduled meanwhile
     state.apps[app].beat_ms = -1

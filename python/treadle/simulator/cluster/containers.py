@@ -1,4 +1,4 @@
-"""Containers from allocation to the report of their node, and the tasks that they run."""
+"""Containers from allocation to their node's report, and the tasks in them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FAILED: Final = 1
 
 @inner
 def next_beat(phase_ms: int, period_ms: int, time_ms: int) -> int:
-    """Return the first heartbeat at or after an instant; without a period everything is reported at once."""
+    """Return the first heartbeat at or after a time; without a period, the time itself."""
     if period_ms <= 0:
         return time_ms
     return time_ms + (phase_ms - time_ms) % period_ms
@@ -44,7 +44,7 @@ def next_beat(phase_ms: int, period_ms: int, time_ms: int) -> int:
 
 @inner
 def log_step(state: State, container: int, event: int, exit_status: int) -> None:
-    """Note a step in a container's life for the next frame."""
+    """Record a step in a container's life for the next frame."""
     at = state.clock[CONTAINER_STEPS]
     if at >= len(state.container_steps):
         state.clock[OUT_OF_ROOM] = 1
@@ -65,7 +65,7 @@ def log_step(state: State, container: int, event: int, exit_status: int) -> None
 
 @inner
 def allocate(state: State, row: int, node: int) -> int:
-    """Make a container of a row on a node; return it."""
+    """Create a container of a row on a node; return it."""
     clock, containers = state.clock, state.containers
     at = clock[CONTAINERS_FREE]
     if at < 0:
@@ -96,7 +96,7 @@ def allocate(state: State, row: int, node: int) -> int:
 
 @inner
 def link(state: State, container: int) -> None:
-    """Put a container at the head of its node's and its application's lists."""
+    """Insert a container at the head of its node's and its application's lists."""
     containers = state.containers
     node, app = containers[container].node, containers[container].app
     first = state.nodes[node].first_container
@@ -115,7 +115,7 @@ def link(state: State, container: int) -> None:
 
 @inner
 def unlink(state: State, container: int) -> None:
-    """Take a container out of both lists."""
+    """Remove a container from both lists."""
     containers = state.containers
     node, app = containers[container].node, containers[container].app
     before, after = containers[container].node_before, containers[container].node_next
@@ -136,7 +136,7 @@ def unlink(state: State, container: int) -> None:
 
 @inner
 def free_container(state: State, container: int, exit_status: int) -> None:
-    """Let the RM take a container off its accounting."""
+    """Release a container's resources in the RM."""
     held = state.containers[container]
     log_step(state, container, COMPLETED, exit_status)
     use(state, held.row, held.node, -1)
@@ -151,12 +151,12 @@ def free_container(state: State, container: int, exit_status: int) -> None:
 
 @inner
 def end_container(state: State, parameters: SimulationParameters, container: int, exit_status: int) -> None:
-    """Let a container be over: its node reports that with its next heartbeat."""
+    """End a container: its node reports that with its next heartbeat."""
     held = state.containers[container]
     time_ms = state.clock[NOW]
     report_ms = next_beat(state.nodes[held.node].phase_ms, parameters.node_heartbeat_ms, time_ms)
     held.task = -1
-    held.slots = 0  # an executor that ends takes no task, though the RM does not know of its end yet
+    held.slots = 0  # an ending executor takes no task, though the RM does not know of its end yet
     if report_ms == time_ms:
         free_container(state, container, exit_status)
         return
@@ -168,7 +168,7 @@ def end_container(state: State, parameters: SimulationParameters, container: int
 
 @inner
 def reported(state: State, container: int, stamp: int) -> None:
-    """A node reports that a container is over."""
+    """Report the end of a container by its node."""
     held = state.containers[container]
     if held.stamp == stamp and held.state == ContainerState.ENDING:
         free_container(state, container, held.exit_status)
@@ -193,7 +193,7 @@ def place_of(state: State, row: int, where: int) -> int:
 
 @inner
 def take_places(state: State, row: int, node: int) -> None:
-    """Count a container off at its node and rack, as the RM does when it allocates."""
+    """Subtract a container at its node and rack, as the RM does on allocation."""
     if state.rows[row].places == 0:
         return
     rack = place_of(state, row, len(state.nodes) + state.nodes[node].rack)
@@ -207,20 +207,20 @@ def take_places(state: State, row: int, node: int) -> None:
 
 
 DONE_MS: Final = 1e-6
-"""A task of which less is left has ended."""
+"""A task with less remaining time has ended, in ms."""
 ENDING_MS: Final = -1.0
-"""What is left of a task whose end is scheduled."""
+"""Remaining time of a task whose end is scheduled."""
 
 
 @inner
 def is_contended(state: State) -> bool:
-    """Say whether tasks slow each other down."""
+    """Return whether tasks slow each other down."""
     return len(state.node_wanted) > 0
 
 
 @inner
 def has_begun(state: State, container: int) -> bool:
-    """Say whether a task runs in a container."""
+    """Return whether a task runs in a container."""
     task = state.containers[container].task
     if task < 0 or state.tasks[task].state != TaskState.RUNNING:
         return False
@@ -229,7 +229,7 @@ def has_begun(state: State, container: int) -> bool:
 
 @inner
 def settle(state: State, node: int) -> None:
-    """Take what a node's tasks have done since it was settled last off what is left of them."""
+    """Subtract the progress of a node's tasks since the last update from their remaining time."""
     now, since = state.clock[NOW], state.nodes[node].settled_ms
     state.nodes[node].settled_ms = now
     container = state.nodes[node].first_container
@@ -244,14 +244,14 @@ def settle(state: State, node: int) -> None:
 
 @inner
 def uses(state: State, row: int, r: int) -> int:
-    """Return how much of a resource a task of a row uses: what it asks for is its peak."""
+    """Return a row's usage of a resource by each task; the request is its peak."""
     asked = int(state.capability[row, r])
     return asked if len(state.usage) == 0 else math.ceil(asked * state.usage[row, r] - DONE_MS)
 
 
 @inner
 def want(state: State, node: int) -> None:
-    """Add up what the tasks that run on a node want."""
+    """Add up the usage that a node's running tasks need at full speed."""
     for r in range(len(state.counted)):
         state.node_wanted[node, r] = 0
     container = state.nodes[node].first_container
@@ -264,7 +264,7 @@ def want(state: State, node: int) -> None:
 
 @inner
 def rate_of(state: State, row: int, node: int) -> float:
-    """Return how fast tasks of a row go on on a node, 1 where they have all that they want."""
+    """Return the speed of a row's tasks on a node, 1 if they have all that they need."""
     rate = 1.0
     for r in range(len(state.counted)):
         wanted, total = state.node_wanted[node, r], state.node_total[node, r]
@@ -275,7 +275,7 @@ def rate_of(state: State, row: int, node: int) -> float:
 
 @inner
 def changed(state: State, node: int) -> None:
-    """Work out anew how fast a node's tasks go on, as one began or ended, and when to look at them next."""
+    """Recompute the speed of a node's tasks after a start or end, and the time of the next update."""
     if not is_contended(state) or state.nodes[node].down:
         return
     settle(state, node)
@@ -301,7 +301,7 @@ def changed(state: State, node: int) -> None:
 
 @inner
 def goes_on(state: State, task: int, rate: float) -> int:
-    """Let a task go on at a rate and return when it will end; schedule its end and return -1 if it has come."""
+    """Set a task's speed and return when it will end; schedule the end and return -1 if it is due."""
     if state.tasks[task].left_ms < 0.0:
         return -1
     if state.tasks[task].left_ms <= DONE_MS:
@@ -330,7 +330,7 @@ def mixed(value: int) -> int:
 
 @inner
 def uniform(seed: int, what: int, subject: int, draw: int) -> float:
-    """Return a number in [0, 1) for the ``draw``-th time of something about a subject."""
+    """Return a number in [0, 1) for the ``draw``-th draw of a kind and subject."""
     value = mixed(seed + 0x1E3779B97F4A7C15 * what)
     value = mixed(value + subject)
     value = mixed(value + draw)
@@ -345,7 +345,7 @@ def exponential(mean: float, seed: int, what: int, subject: int, draw: int) -> f
 
 @inner
 def enqueue(state: State, row: int, task: int) -> None:
-    """Put a task at the end of those that wait for a container of a row."""
+    """Append a task to those that wait for a container of a row."""
     tail = state.rows[row].tail
     state.tasks[task].state = TaskState.WAITING
     state.tasks[task].list = row
@@ -363,7 +363,7 @@ def enqueue(state: State, row: int, task: int) -> None:
 
 @inner
 def dequeue(state: State, row: int, task: int) -> None:
-    """Take a task from those that wait for a container of a row."""
+    """Remove a task from those that wait for a container of a row."""
     before, after = state.tasks[task].before, state.tasks[task].next
     if before >= 0:
         state.tasks[before].next = after
@@ -380,7 +380,7 @@ def dequeue(state: State, row: int, task: int) -> None:
 
 @inner
 def count_places(state: State, task: int, change: int) -> None:
-    """Count a task in or out at each node and rack where its input is."""
+    """Add ``change`` to the task counts of the nodes and racks with its input."""
     first = state.tasks[task].first_place
     for at in range(first, first + state.tasks[task].places):
         state.places[state.task_places[at]].waiting += change
@@ -388,7 +388,7 @@ def count_places(state: State, task: int, change: int) -> None:
 
 @inner
 def waiting_task_at(state: State, row: int, where: int) -> int:
-    """Return the first task of a row that waits and has its input at a node or rack, or -1."""
+    """Return the first waiting task of a row with input at a node or rack, or -1."""
     place = place_of(state, row, where)
     if place < 0 or state.places[place].waiting == 0:
         return -1
@@ -403,7 +403,7 @@ def waiting_task_at(state: State, row: int, where: int) -> int:
 
 @inner
 def choose_task(state: State, row: int, node: int) -> int:
-    """Return the task that a container on a node is for: one with its input there, or in the rack, or the first."""
+    """Return the task for a container on a node: one with input there, or in the rack, or the first."""
     if state.rows[row].places > 0:
         task = waiting_task_at(state, row, node)
         if task < 0:
@@ -415,7 +415,7 @@ def choose_task(state: State, row: int, node: int) -> int:
 
 @inner
 def run_task(state: State, parameters: SimulationParameters, task: int) -> None:
-    """Let a task begin in its container as soon as that is ready, and its end come."""
+    """Start a task in its container as soon as that is ready, and schedule its end."""
     container = state.tasks[task].container
     state.tasks[task].state = TaskState.RUNNING
     if state.nodes[state.containers[container].node].down:
@@ -448,7 +448,7 @@ def run_task(state: State, parameters: SimulationParameters, task: int) -> None:
 
 @inner
 def fails(parameters: SimulationParameters, task: int, attempt: int) -> bool:
-    """Say whether this attempt at a task will fail by itself."""
+    """Return whether this attempt at a task will fail by itself."""
     return (
         parameters.task_failure > 0.0 and uniform(parameters.seed, TASK_FAILS, task, attempt) < parameters.task_failure
     )
@@ -456,7 +456,7 @@ def fails(parameters: SimulationParameters, task: int, attempt: int) -> bool:
 
 @inner
 def start_task(state: State, parameters: SimulationParameters, row: int, task: int, container: int) -> None:
-    """Put a task that waits for a container of a row into one; it runs at once unless its input is missing."""
+    """Put a waiting task of a row into a container; it runs at once unless its input is missing."""
     dequeue(state, row, task)
     state.tasks[task].container = container
     state.containers[container].task = task
@@ -471,7 +471,7 @@ def start_task(state: State, parameters: SimulationParameters, row: int, task: i
 
 @inner
 def stop_task(state: State, task: int, row: int) -> None:
-    """Take a task out of its container and let it wait for a container of a row; its work is lost."""
+    """Remove a task from its container and let it wait for a container of a row; its work is lost."""
     stage = state.tasks[task].row
     state.rows[stage].held -= 1
     if state.tasks[task].state == TaskState.EARLY:
@@ -483,7 +483,7 @@ def stop_task(state: State, task: int, row: int) -> None:
 
 @inner
 def release(state: State, row: int) -> None:
-    """Let a stage's tasks wait for containers, but for those that wait for a task of a one-to-one stage."""
+    """Make a stage's tasks wait for containers, except those that wait for a task of a one-to-one stage."""
     state.rows[row].released = 1
     first = state.rows[row].first_task
     for task in range(first, first + state.rows[row].tasks):
@@ -493,7 +493,7 @@ def release(state: State, row: int) -> None:
 
 @inner
 def input_complete(state: State, parameters: SimulationParameters, row: int) -> None:
-    """Let a stage go whose last stage before it has ended: those that came early begin, the others may be asked for."""
+    """Release a stage whose last predecessor has ended: early tasks start, the others may be requested."""
     if not state.rows[row].released:
         release(state, row)
     if state.rows[row].early > 0:
@@ -506,7 +506,7 @@ def input_complete(state: State, parameters: SimulationParameters, row: int) -> 
 
 @inner
 def task_done(state: State, parameters: SimulationParameters, task: int) -> bool:
-    """Count a task as done; return whether tasks of other stages may run now that could not before."""
+    """Count a task as completed; return whether other stages have new runnable tasks."""
     row = state.tasks[task].row
     state.tasks[task].state = TaskState.DONE
     state.tasks[task].end_ms = state.clock[NOW]

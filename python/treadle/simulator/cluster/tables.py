@@ -1,4 +1,4 @@
-"""What a simulation is made of: tables that compiled code works on, a record a row, and the queue of its events."""
+"""The tables of a simulation for compiled code, one record per row, and its event queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from treadle.compiled.structs import tables
 
 
 class EventKind(IntEnum):
-    """What may happen at an instant."""
+    """Kinds of events."""
 
     JOB_ARRIVES = 0
     AM_STARTED = 1
@@ -25,22 +25,22 @@ class EventKind(IntEnum):
     NODE_LOST = 7
     NODE_RETURNS = 8
     NODE_CHANGES = 9
-    """With contention: a task on it begins or ends."""
+    """With contention: a task on the node starts or ends."""
 
 
 class RowKind(IntEnum):
-    """What the containers of a request key are for."""
+    """Kinds of containers, by request key."""
 
     MASTER = 0
     TASKS = 1
     RETRIES = 2
     EXECUTORS = 3
     INSIDE = 4
-    """A stage whose tasks run in executors: nothing is asked for it."""
+    """A stage whose tasks run in executors: it has no requests."""
 
 
 class AppState(IntEnum):
-    """Where an application stands."""
+    """State of an application."""
 
     AHEAD = 0
     PENDING = 1
@@ -51,10 +51,10 @@ class AppState(IntEnum):
 
 
 class TaskState(IntEnum):
-    """Where a task stands."""
+    """State of a task."""
 
     HIDDEN = 0
-    """Its application master does not ask for it yet."""
+    """Its application master does not request it yet."""
     WAITING = 1
     EARLY = 2
     """In a container, waiting for stages before it (MapReduce's and Tez's slow start)."""
@@ -63,14 +63,14 @@ class TaskState(IntEnum):
 
 
 class ContainerState(IntEnum):
-    """Where a container stands."""
+    """State of a container."""
 
     FREE = 0
     NEW = 1
-    """Allocated; its application master has not heard of it."""
+    """Allocated; its application master does not know it yet."""
     HELD = 2
     ENDING = 3
-    """Over; its node has not reported it."""
+    """Ended; its node has not reported it."""
 
 
 class FrameworkCode(IntEnum):
@@ -90,11 +90,11 @@ NODE: Final = np.dtype(
         ("rack", "i4"),
         ("state", "u1"),  # `treadle.events.NodeState`, as the RM sees it
         ("down", "u1"),
-        ("phase_ms", "i8"),  # when its heartbeats come
+        ("phase_ms", "i8"),  # offset of its heartbeats
         ("first_container", "i4"),
         ("failures", "i4"),
-        ("settled_ms", "i8"),  # with contention: until when what is left of its tasks is worked out
-        ("look_ms", "i8"),  # with contention: when they are looked at next, if that is to come
+        ("settled_ms", "i8"),  # with contention: time up to which its tasks' remaining time is computed
+        ("look_ms", "i8"),  # with contention: time of the next update, if any
     ],
     align=True,
 )
@@ -116,11 +116,11 @@ APPLICATION: Final = np.dtype(
         ("arrival_ms", "i8"),
         ("started_ms", "i8"),  # its first task, or -1
         ("finish_ms", "i8"),
-        ("beat_ms", "i8"),  # when its next heartbeat is due, or -1
+        ("beat_ms", "i8"),  # time of its next heartbeat, or -1
         ("phase_ms", "i8"),
         ("grow_ms", "i8"),  # Spark: when the executor target may grow again
-        ("starved_ms", "i8"),  # since when tasks that could run have no container while others wait for them, or -1
-        ("own_version", "i8"),  # its version when something else than what it uses changed
+        ("starved_ms", "i8"),  # since when runnable tasks have no container while others wait for them, or -1
+        ("own_version", "i8"),  # its version of the last change other than usage
         ("queue", "i4"),
         ("next_pending", "i4"),
         ("first_row", "i4"),
@@ -130,13 +130,13 @@ APPLICATION: Final = np.dtype(
         ("first_container", "i4"),
         ("new_head", "i4"),
         ("new_tail", "i4"),
-        ("master", "i4"),  # the container of its application master, or -1
-        ("containers_ever", "i4"),  # of it that there have been
+        ("master", "i4"),  # its AM container, or -1
+        ("containers_ever", "i4"),  # number of containers so far
         ("executors", "i4"),
-        ("target", "i4"),  # Spark: executors wanted
-        ("step", "i4"),  # Spark: by how many the target grows next
+        ("target", "i4"),  # Spark: executor target
+        ("step", "i4"),  # Spark: next increment of the target
         ("busy", "i4"),  # Spark: tasks in executors
-        ("kills", "i4"),  # tasks killed to make room for those before them
+        ("kills", "i4"),  # tasks killed to make room for their predecessors
         ("framework", "u1"),
         ("state", "u1"),
         ("failed", "u1"),
@@ -151,19 +151,19 @@ ROW: Final = np.dtype(
         ("key", "i4"),
         ("priority", "i4"),
         ("serves", "i4"),  # the row of the stage whose tasks its containers run
-        ("retries", "i4"),  # the row that asks for failed tasks of this stage
+        ("retries", "i4"),  # the row that requests failed tasks of this stage
         ("tasks", "i4"),
         ("first_task", "i4"),
-        ("count", "i4"),  # asked for and not allocated, as the RM sees it
+        ("count", "i4"),  # requested and not allocated, as seen by the RM
         ("head", "i4"),  # waiting tasks, in order
         ("tail", "i4"),
         ("waiting", "i4"),
         ("held", "i4"),  # tasks in containers, those that wait for input included
-        ("early", "i4"),  # of them those that wait for input
+        ("early", "i4"),  # those of them that wait for input
         ("done", "i4"),
         ("began_ms", "i8"),  # when its first task began, or -1
-        ("ended_ms", "i8"),  # how long its ended tasks ran, together
-        ("blockers", "i4"),  # stages before it, not one to one, that have tasks left
+        ("ended_ms", "i8"),  # total duration of its ended tasks
+        ("blockers", "i4"),  # unfinished predecessors, not one to one
         ("paired", "i4"),  # one-to-one stages before it
         ("first_parent", "i4"),
         ("parents", "i4"),
@@ -171,11 +171,11 @@ ROW: Final = np.dtype(
         ("children", "i4"),
         ("first_place", "i4"),
         ("places", "i4"),
-        ("bound", "i4"),  # what it requires of nodes, a row of `State.allowed`; -1: nothing
+        ("bound", "i4"),  # its requirements, a row of `State.allowed`; -1: none
         ("kind", "u1"),
-        ("released", "u1"),  # its tasks are in the list of those that wait
-        ("places_open", "u1"),  # its places have changed, and nobody has read them while it asked for something
-        ("places_version", "i8"),  # its version when its places changed
+        ("released", "u1"),  # its tasks are in the waiting list
+        ("places_open", "u1"),  # its localities have changed and were not read while it had requests
+        ("places_version", "i8"),  # its version of the last change of localities
     ],
     align=True,
 )
@@ -184,16 +184,16 @@ TASK: Final = np.dtype(
     [
         ("duration_ms", "i8"),
         ("begin_ms", "i8"),  # of its latest attempt
-        ("end_ms", "i8"),  # when it was done, or -1
-        ("left_ms", "f8"),  # with contention: what is left of it, had it all that it wants
-        ("rate", "f8"),  # with contention: how fast that gets less
+        ("end_ms", "i8"),  # when it was completed, or -1
+        ("left_ms", "f8"),  # with contention: remaining time at full speed
+        ("rate", "f8"),  # with contention: its speed
         ("row", "i4"),  # of its stage
         ("next", "i4"),
         ("before", "i4"),
         ("container", "i4"),
         ("node", "i4"),  # of its latest attempt, or -1
         ("list", "i4"),  # the row in whose list it waits
-        ("waits", "i4"),  # how many tasks of one-to-one stages before its own it waits for
+        ("waits", "i4"),  # number of tasks of one-to-one predecessors that it waits for
         ("first_place", "i4"),  # in `task_places`
         ("places", "i4"),
         ("attempt", "i2"),
@@ -207,17 +207,17 @@ CONTAINER: Final = np.dtype(
     [
         ("number", "i8"),
         ("created_ms", "i8"),
-        ("ready_ms", "i8"),  # when what is in it may begin
-        ("idle_ms", "i8"),  # executors: since when nothing runs in it
+        ("ready_ms", "i8"),  # when its task may start
+        ("idle_ms", "i8"),  # executors: idle since
         ("app", "i4"),
         ("row", "i4"),
         ("node", "i4"),
         ("task", "i4"),
         ("busy", "i4"),  # executors: tasks in it
-        ("slots", "i4"),  # executors: how many there may be; 0 until it is ready
+        ("slots", "i4"),  # executors: number of slots; 0 until it is ready
         ("stamp", "i4"),
         ("exit_status", "i4"),
-        ("next", "i4"),  # on the free list, or of those that the AM has not heard of
+        ("next", "i4"),  # on the free list, or in the list of those unknown to the AM
         ("node_next", "i4"),
         ("node_before", "i4"),
         ("app_next", "i4"),
@@ -248,8 +248,8 @@ PLACE: Final = np.dtype(
     [
         ("row", "i4"),
         ("where", "i4"),  # a node, or nodes + a rack
-        ("count", "i4"),  # outstanding, as the RM sees it
-        ("waiting", "i4"),  # tasks that wait and want to be here
+        ("count", "i4"),  # outstanding, as seen by the RM
+        ("waiting", "i4"),  # waiting tasks with input here
         ("first_task", "i4"),  # in `place_tasks`
         ("tasks", "i4"),
     ],
@@ -262,28 +262,28 @@ ORDER: Final = 1  # events so far
 DRAINED: Final = 2  # every event before this instant is in the heap
 HEAP_SIZE: Final = 3
 EVENTS_FREE: Final = 4  # first free place in the pool of events
-EVENTS: Final = 5  # that are to come
+EVENTS: Final = 5  # pending ones
 CONTAINERS_FREE: Final = 6
 CONTAINERS: Final = 7  # that are not free
 CONTAINERS_EVER: Final = 8
-VERSION: Final = 9  # the newest one
-READ: Final = 10  # the newest one when anybody read last
-CONTAINER_STEPS: Final = 11  # steps of containers that have not been read
+VERSION: Final = 9  # the newest version
+READ: Final = 10  # the newest version at the last read
+CONTAINER_STEPS: Final = 11  # unread container steps
 TASKS_DONE: Final = 12
 TASKS_FAILED: Final = 13
 TASKS_KILLED: Final = 14
 TASKS_LOST: Final = 15  # with their nodes
 FINISHED: Final = 16  # applications
-PENDING: Final = 17  # containers asked for
+PENDING: Final = 17  # requested containers
 HANDLED: Final = 18  # events handled
-UNUSED: Final = 19  # containers released by application masters that had nothing for them
+UNUSED: Final = 19  # containers released by application masters without a use for them
 OUT_OF_ROOM: Final = 20  # a table was too small: an error in the bounds below
 CLOCKS: Final = 21
 
 
 @tables
 class SimulationParameters(NamedTuple):
-    """Numbers that hold for a whole simulation; docs/scenarios.md has their meaning."""
+    """Parameters of a simulation; see docs/scenarios.md."""
 
     node_heartbeat_ms: int
     am_heartbeat_ms: int
@@ -325,20 +325,20 @@ class State(NamedTuple):
     nodes: Records
     node_total: I64
     node_free: I64
-    allowed: U8  # (bound, node): may rows that require this go there?
-    preferred: U8  # (bound, node): is the node what they prefer, too?
-    node_wanted: I64  # with contention: what the tasks that run on it want; else no rows
-    thrashing: F64  # of each resource: with contention, the power of what is wanted over what there is
-    usage: F64  # (row, R): what part of what it asks for a task uses; no rows where tasks use all of it
-    racks: I32  # of each place: a node's rack, or the rack itself
+    allowed: U8  # (bound, node): whether rows with these requirements may use it
+    preferred: U8  # (bound, node): whether it also satisfies the preferences
+    node_wanted: I64  # with contention: usage at full speed of the tasks that run on it; else no rows
+    thrashing: F64  # by resource: with contention, the exponent of usage over capacity
+    usage: F64  # (row, R): fraction of its request that a task uses; no rows if tasks use all of it
+    racks: I32  # by place: a node's rack, or the rack itself
     queues: Records
     queue_maximum: I64
     queue_used: I64
     queue_pending: I64
     queue_am_limit: I64
     queue_am_used: I64
-    queue_integral: F64  # (queue, R): used, times milliseconds
-    queue_since: I64  # until when the integral goes
+    queue_integral: F64  # (queue, R): integral of the usage over time in ms
+    queue_since: I64  # time up to which the integral is computed
     apps: Records
     app_used: I64
     rows: Records
@@ -351,8 +351,8 @@ class State(NamedTuple):
     place_tasks: I32
     containers: Records
     counted: U8
-    versions: I64  # of every node, application, row and queue, in this order: higher than those of all before it
-    latest: I32  # the place in `versions` that got a version, at that modulo the length: the newest ones
+    versions: I64  # by node, application, row and queue, in this order: increases with each change
+    latest: I32  # ring buffer: the place in `versions` that got a version, by version modulo the length
     container_steps: Records
 
 
@@ -362,10 +362,10 @@ ITSELF: Final = 2
 
 @inner
 def renew(state: State, subject: int) -> bool:
-    """Give what is at a place of `State.versions` the next version; return whether it was due.
+    """Assign the next version to a place of `State.versions`; return whether that was necessary.
 
-    What changes again before anybody has read keeps its version, so that `State.latest` has it once; a reader that
-    has not read meanwhile finds it at its first version since.
+    A place that changes again before a read keeps its version, so that `State.latest` has it once; a reader that lagged
+    behind finds it at its first version since its own.
     """
     if state.versions[subject] > state.clock[READ]:
         return False
@@ -378,13 +378,13 @@ def renew(state: State, subject: int) -> bool:
 
 @inner
 def show_node(state: State, node: int) -> None:
-    """Let the next frames have the node."""
+    """Report the node in the next frames."""
     renew(state, node)
 
 
 @inner
 def show_app(state: State, app: int, what: int) -> None:
-    """Let the next frames have the application's usage, or the application itself too."""
+    """Report the application's usage in the next frames, or also the application itself."""
     subject = len(state.nodes) + app
     renew(state, subject)
     if what == ITSELF:
@@ -393,14 +393,14 @@ def show_app(state: State, app: int, what: int) -> None:
 
 @inner
 def show_row(state: State, row: int) -> None:
-    """Let the next frames have the request key; before its count changes: who read it with asks has its places too."""
+    """Report the request key in the next frames. Call before a change of its count: it tells who has its localities."""
     if renew(state, len(state.nodes) + len(state.apps) + row) and state.rows[row].count > 0:
         state.rows[row].places_open = 0
 
 
 @inner
 def show_row_and_places(state: State, row: int) -> None:
-    """Let the next frames have the request key, and what it asks for at nodes and racks."""
+    """Report the request key and its localities in the next frames."""
     show_row(state, row)
     state.rows[row].places_open = 1
     state.rows[row].places_version = state.versions[len(state.nodes) + len(state.apps) + row]
@@ -408,13 +408,13 @@ def show_row_and_places(state: State, row: int) -> None:
 
 @inner
 def show_queue(state: State, queue: int) -> None:
-    """Let the next frames have the queue's limits and usage."""
+    """Report the queue's limits and usage in the next frames."""
     renew(state, len(state.nodes) + len(state.apps) + len(state.rows) + queue)
 
 
 @inner
 def set_count(state: State, row: int, count: int) -> None:
-    """Let the application ask for this many containers of a row from now on."""
+    """Set an application's requested containers of a row."""
     change = count - state.rows[row].count
     if change == 0:
         return
@@ -431,7 +431,7 @@ def set_count(state: State, row: int, count: int) -> None:
 
 @inner
 def integrate(state: State, queue: int) -> None:
-    """Add what the queue used since it was last looked at to its integral over time."""
+    """Add the queue's usage since the last update to its integral over time."""
     elapsed = state.clock[NOW] - state.queue_since[queue]
     if elapsed > 0:
         for r in range(len(state.counted)):
@@ -441,14 +441,14 @@ def integrate(state: State, queue: int) -> None:
 
 @kernel
 def integrate_all(state: State) -> None:
-    """Bring the integrals of all queues up to now."""
+    """Update the integrals of all queues."""
     for queue in range(len(state.queues)):
         integrate(state, queue)
 
 
 @inner
 def use(state: State, row: int, node: int, sign: int) -> None:
-    """Book a container of a row on a node (1), or take it off (-1)."""
+    """Book a container of a row on a node (1), or remove it (-1)."""
     app = state.rows[row].app
     state.apps[app].containers += sign
     show_app(state, app, USAGE)
@@ -469,7 +469,7 @@ def use(state: State, row: int, node: int, sign: int) -> None:
 
 @inner
 def fits_queues(state: State, row: int) -> bool:
-    """Say whether one more container of a row stays within the maximum of every queue up to the root."""
+    """Return whether one more container of a row stays within the maximum of every queue up to the root."""
     queue = state.apps[state.rows[row].app].queue
     while queue >= 0:
         for r in range(len(state.counted)):
@@ -482,7 +482,7 @@ def fits_queues(state: State, row: int) -> bool:
 
 @inner
 def headroom(state: State, app: int, r: int) -> int:
-    """Return what the application may still get of a resource: what every queue up to the root leaves it."""
+    """Return the application's headroom of a resource: the minimum over its queue and all parents."""
     room = 1 << 60
     queue = state.apps[app].queue
     while queue >= 0:
@@ -496,7 +496,7 @@ SLOT_MS: Final = 8
 
 @inner
 def schedule(state: State, time_ms: int, kind: int, subject: int, stamp: int) -> None:
-    """Let something happen at an instant, which must not be over; by ``stamp`` the receiver recognises stale ones."""
+    """Schedule an event at a time, which must not be past; the handler detects outdated events by ``stamp``."""
     clock, events = state.clock, state.events
     at = clock[EVENTS_FREE]
     if at < 0:
@@ -520,7 +520,7 @@ def schedule(state: State, time_ms: int, kind: int, subject: int, stamp: int) ->
 
 @inner
 def is_earlier(state: State, a: int, b: int) -> bool:
-    """Say whether event ``a`` comes before event ``b``."""
+    """Return whether event ``a`` comes before event ``b``."""
     if state.events[a].time_ms != state.events[b].time_ms:
         return state.events[a].time_ms < state.events[b].time_ms
     return state.events[a].order < state.events[b].order
@@ -543,7 +543,7 @@ def push(state: State, event: int) -> None:
 
 @inner
 def pop(state: State) -> int:
-    """Take the first event off the heap and give its place in the pool back; its columns stay until the next push."""
+    """Pop the first event off the heap and free its place in the pool; its columns stay until the next push."""
     clock, heap = state.clock, state.heap
     first = heap[0]
     clock[HEAP_SIZE] -= 1
@@ -569,7 +569,7 @@ def pop(state: State) -> int:
 
 @inner
 def drain_slot(state: State) -> None:
-    """Put the events of the next stretch of time on the heap."""
+    """Move the events of the next time slot to the heap."""
     clock, events = state.clock, state.events
     slot = (clock[DRAINED] // SLOT_MS) % len(state.slots)
     end = clock[DRAINED] + SLOT_MS
@@ -588,7 +588,7 @@ def drain_slot(state: State) -> None:
 
 @inner
 def is_due(state: State, until_ms: int) -> bool:
-    """Say whether there is an event at or before an instant; the first one is then on top of the heap."""
+    """Return whether there is an event at or before a time; the first one is then on top of the heap."""
     while state.clock[DRAINED] <= until_ms:
         drain_slot(state)
     return state.clock[HEAP_SIZE] > 0 and state.events[state.heap[0]].time_ms <= until_ms
@@ -596,7 +596,7 @@ def is_due(state: State, until_ms: int) -> bool:
 
 @kernel
 def next_time(state: State) -> int:
-    """Return when the next event is, or -1 if none is to come."""
+    """Return the time of the next event, or -1 if there is none."""
     if state.clock[EVENTS] == 0:
         return -1
     while state.clock[HEAP_SIZE] == 0:
