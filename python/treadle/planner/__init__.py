@@ -1,1 +1,1 @@
-"""Plans the order of one DAG's tasks: Graphene's offline part, what it is compared with, and what goes beyond it."""
+"""Plans the order of one DAG's tasks: Graphene's offline part, its baselines, and extensions."""

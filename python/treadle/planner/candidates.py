@@ -1,6 +1,6 @@
-"""Candidate schedules, compared, within a budget.
+"""Candidate schedules and their comparison, within a budget.
 
-Troublesome tasks are looked for between the cuts of a DAG; the plan of the whole is one part after another.
+The search divides a DAG at its cuts; the overall plan is the concatenation of the parts' plans.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def parts(full: U8) -> list[I64]:
 
 
 def part_problem(problem: Problem, stages: I64) -> Problem:
-    """Return the problem of some of the stages, without the edges that lead out of them."""
+    """Return the problem restricted to some stages, without edges to others."""
     place = np.full(len(problem.tasks), -1, np.int64)
     place[stages] = np.arange(len(stages))
     before_at, before, before_single = _edges(problem.before_at, problem.before, problem.before_single, stages, place)
@@ -68,10 +68,10 @@ def part_groups(problem: Problem, stages: I64) -> I64:
 
 
 STEP: Final = 0.1
-"""The grid's step; the paper's is lost."""
+"""The grid's step; the paper's value is missing from our copy."""
 
 Code = tuple[int, int, int]
-"""Order of the other subsets, direction of T, direction of S where it comes right after T."""
+"""Order of the other subsets, direction of T, direction of S if it comes right after T."""
 
 
 def long_scores(problem: Problem) -> F64:
@@ -90,10 +90,10 @@ def frag_scores(problem: Problem, spans: I64) -> F64:
 
 
 def packing_scores(problem: Problem) -> F64:
-    """Return how full a machine gets with a stage's tasks alone, in the resource that they fill most.
+    """Return how full a machine gets with tasks of a stage alone, in their bottleneck resource.
 
-    The paper's score is low for whatever is small, as nothing small fills a cluster; this one is low only for tasks
-    that leave room unused however many there are.
+    The paper's score is low for every small stage, since it cannot fill a cluster; this one is low only for tasks that
+    leave resources unused in any number.
     """
     shares = (problem.demand / np.maximum(problem.capacity, 1)).max(axis=1, initial=0.0)
     k = np.where(shares > 0, np.floor(1 / np.maximum(shares, 1e-9) + 1e-6), 1)
@@ -138,7 +138,7 @@ def codes(part: I64) -> list[Code]:
 
 
 def _picks(scores: F64, *, at_least: bool) -> list[npt.NDArray[np.bool_]]:
-    """Return the different sets that the grid's thresholds pick, the empty one first."""
+    """Return the distinct sets that the grid's thresholds select, the empty one first."""
     picks = {b"": np.zeros(len(scores), np.bool_)}
     for threshold in np.arange(1, round(1 / STEP) + 1) * STEP:
         picked = scores >= threshold - 1e-9 if at_least else scores <= threshold + 1e-9
@@ -148,7 +148,7 @@ def _picks(scores: F64, *, at_least: bool) -> list[npt.NDArray[np.bool_]]:
 
 
 def _closure(picked: npt.NDArray[np.bool_], structure: Structure) -> npt.NDArray[np.bool_]:
-    """Return the stages picked and all on a path between two of them."""
+    """Return the selected stages and all on a path between two of them."""
     below = structure.some[picked].any(axis=0)
     above = structure.some[:, picked].any(axis=1)
     closed: npt.NDArray[np.bool_] = picked | (below & above)
@@ -164,20 +164,20 @@ def _divide(troublesome: npt.NDArray[np.bool_], structure: Structure) -> I64:
 
 
 class Budget(Protocol):
-    """Says whether a search may make another step."""
+    """Decides whether a search may make another step."""
 
     def allows(self, used: int, cost: int) -> bool:
-        """May ``cost`` more schedules be built after ``used``?"""
+        """Return whether ``cost`` more schedules may be built after ``used``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """Number of candidate schedules: the same plan on any machine."""
+    """Limits the number of candidate schedules: the same plan on any machine."""
 
     most: int
 
     def allows(self, used: int, cost: int) -> bool:
-        """May ``cost`` more schedules be built after ``used``?"""
+        """Return whether ``cost`` more schedules may be built after ``used``."""
         return used + cost <= self.most
 
 
@@ -185,7 +185,7 @@ ELITE: Final = 40
 
 
 class Objective(Enum):
-    """By what candidates are compared."""
+    """The figure by which candidates are compared."""
 
     PLANNED = "planned"
     """The makespan in space-time."""
@@ -203,12 +203,12 @@ class Recipe:
     backward: I64 | None = None
     key: I64 | None = None
     troublesome: bool = False
-    """Is ``part`` a division with troublesome stages, rather than a list of all?"""
+    """Whether ``part`` is a division with troublesome stages, rather than a list of all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A schedule that was built, and its worth."""
+    """A schedule with its makespan."""
 
     worth: int
     planned: int
@@ -223,18 +223,18 @@ class Candidate:
 
 @dataclass(slots=True)
 class Best:
-    """The best candidate, and some of the best."""
+    """The best candidate, and some more of the best."""
 
     first: Candidate | None = None
     elite: list[Candidate] = field(default_factory=list)
 
     @property
     def worth(self) -> int:
-        """Of the best candidate."""
+        """The makespan of the best candidate."""
         return 2**62 if self.first is None else self.first.worth
 
     def add(self, candidate: Candidate) -> None:
-        """Take note of a candidate; of two that are worth the same, the first stays."""
+        """Add a candidate; of equally good ones the first stays."""
         if candidate.worth < self.worth:
             self.first = candidate
         if len(self.elite) < ELITE or candidate.worth < self.elite[-1].worth:
@@ -258,7 +258,7 @@ def schedules_of(objective: Objective, recipe: Recipe, *, improve: bool) -> int:
 
 
 def build(work: Workspace, objective: Objective, recipe: Recipe, *, improve: bool) -> Candidate:
-    """Build a candidate and, if asked to, improve it forward and backward."""
+    """Build a candidate; with ``improve`` also improve it forward and backward."""
     if objective is Objective.EXECUTED:
         return _build_executed(work, recipe, improve=improve)
     planned = _build_first(work, recipe)
@@ -314,7 +314,7 @@ def _build_executed(work: Workspace, recipe: Recipe, *, improve: bool) -> Candid
 
 
 def _turned_key(work: Workspace) -> I64:
-    """Return the ranks of the problem turned round, from the schedule just built: the latest end first."""
+    """Return the ranks of the reversed problem from the schedule just built: the latest end first."""
     lengths = np.repeat(work.problem.duration, np.diff(work.problem.group_at))
     return -(work.schedule.high + lengths)
 
@@ -324,9 +324,9 @@ def _mark(recipe: Recipe) -> npt.NDArray[np.bool_] | None:
 
 
 def levels(problem: Problem) -> I64:
-    """Return how many stages are on the longest way to each: what breadth-first goes by."""
-    # As `Dag.levels`, but of problems: a part of a DAG, or one that runs backward. Building networkx's graph of one and
-    # sorting it takes 3.5 times as long as an own order (34 stages), and a plan would need it anew for every part.
+    """Return the length in stages of the longest path to each stage, for breadth-first order."""
+    # The same as `Dag.levels`, for problems: a part of a DAG, or a reversed one. networkx takes 3.5 times as long to
+    # build and sort a graph (34 stages), and a plan would repeat that for every part.
     levels = np.zeros(len(problem.tasks), np.int64)
     for s in range(len(levels)):
         before = problem.before[problem.before_at[s] : problem.before_at[s + 1]]
@@ -337,9 +337,9 @@ def levels(problem: Problem) -> I64:
 def labels(problem: Problem, structure: Structure) -> I64:
     """Return Coffman and Graham's labels (Acta Informatica 1, 1972), the highest to start first.
 
-    From the end: of the stages whose successors all have labels, the one whose successors' labels, in descending
-    order, come first lexicographically. Successors are those of the transitive reduction; a stage's tasks, being alike,
-    have labels that follow one another, so one represents them.
+    From the end: among the stages whose successors all have labels, the one whose successors' labels, in descending
+    order, come first lexicographically. Successors are those of the transitive reduction; a stage's tasks are identical
+    and have consecutive labels, so one represents them.
     """
     children = _reduced(problem, structure)
     label = np.zeros(len(problem.tasks), np.int64)
@@ -363,7 +363,7 @@ def labels(problem: Problem, structure: Structure) -> I64:
 
 def _reduced(problem: Problem, structure: Structure) -> list[list[int]]:
     """Return each stage's children, without those that are behind another child as well."""
-    # As `Dag.reduced`; networkx takes 2.6 times as long (34 stages), for it cannot use the closure that is there.
+    # The same as `Dag.reduced`; networkx takes 2.6 times as long (34 stages), since it cannot use the existing closure.
     children = []
     for s in range(len(problem.tasks)):
         direct = problem.after[problem.after_at[s] : problem.after_at[s + 1]]

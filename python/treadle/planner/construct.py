@@ -1,7 +1,7 @@
-"""Building schedules in space-time: troublesome stages first (Graphene, figures 5 and 6), and by a list.
+"""Builds schedules in space-time: troublesome stages first (Graphene, figures 5 and 6), or from a list.
 
-A stage is placed into the earliest slots of all machines, many alike tasks at once (section 4.3). Time may be turned
-round (`mirror`): to place a stage as late as possible before its children is to place it as early as possible after
+A stage is placed into the earliest slots of all machines, many identical tasks at once (section 4.3). Time may be
+reversed (`mirror`): to place a stage as late as possible before its children is to place it as early as possible after
 them in the reversed problem. So there is only one placement.
 """
 
@@ -15,7 +15,7 @@ from treadle.planner.problem import FOREVER, I64, OVERFLOW, Order, Problem, Reco
 
 @inner
 def clear(problem: Problem, space: Space, schedule: Schedule, record: Record) -> None:
-    """Empty the space and forget what was placed."""
+    """Empty the space and the schedule."""
     record.used[0] = 0
     for m in range(problem.machines):
         space.size[m] = 1
@@ -27,7 +27,7 @@ def clear(problem: Problem, space: Space, schedule: Schedule, record: Record) ->
 
 @inner
 def mirror(problem: Problem, space: Space, schedule: Schedule, record: Record) -> None:
-    """Turn time round: what lay from a to b lies from -b to -a."""
+    """Reverse time: an interval from a to b becomes -b to -a."""
     for m in range(problem.machines):
         size = space.size[m]
         for i in range(size // 2):
@@ -70,7 +70,7 @@ def group_end(problem: Problem, s: int, task: int) -> int:
 
 @inner
 def after_others(problem: Problem, schedule: Schedule, s: int, base: int) -> int:
-    """Return when all barriers before a stage have been passed, at least ``base``."""
+    """Return when all barriers before a stage have passed, at least ``base``."""
     earliest = base
     for e in range(problem.before_at[s], problem.before_at[s + 1]):
         other = problem.before[e]
@@ -94,7 +94,7 @@ def after_partners(problem: Problem, schedule: Schedule, s: int, group: int, ear
 
 @inner
 def segment_at(space: Space, m: int, time: int) -> int:
-    """Return the segment of a machine in which a time lies."""
+    """Return the segment of a machine that contains a time."""
     low, high = 0, space.size[m] - 1
     while low < high:
         middle = (low + high + 1) // 2
@@ -129,7 +129,7 @@ def offer(problem: Problem, space: Space, m: int, s: int, earliest: int, wanted:
 
 @inner
 def cut_at(problem: Problem, space: Space, m: int, time: int) -> int:
-    """Make a point in time at ``time``; return the segment that starts there, or OVERFLOW."""
+    """Insert a point in time at ``time``; return the segment that starts there, or OVERFLOW."""
     at = segment_at(space, m, time)
     if space.time[m, at] == time:
         return at
@@ -150,7 +150,7 @@ def cut_at(problem: Problem, space: Space, m: int, time: int) -> int:
 
 @inner
 def join_at(problem: Problem, space: Space, m: int, at: int) -> None:
-    """Remove the point in time at which a segment starts if as much is free before it."""
+    """Remove the point in time at which a segment starts if the previous segment has equal free amounts."""
     resources = len(problem.capacity)
     for r in range(resources):
         if space.free[m, at, r] != space.free[m, at - 1, r]:
@@ -164,7 +164,7 @@ def join_at(problem: Problem, space: Space, m: int, at: int) -> None:
 
 @inner
 def take(problem: Problem, space: Space, m: int, s: int, start: int, copies: int) -> int:
-    """Take the room of ``copies`` tasks from ``start`` on; return OVERFLOW if the space is too small."""
+    """Occupy the resources of ``copies`` tasks from ``start`` on; return OVERFLOW if the space is too small."""
     first = cut_at(problem, space, m, start)
     if first < 0:
         return OVERFLOW
@@ -181,7 +181,7 @@ def take(problem: Problem, space: Space, m: int, s: int, start: int, copies: int
 
 @inner
 def sink(space: Space, at: int, count: int) -> None:
-    """Let the machine at a place of the heap sink to where it belongs: earliest slot first, then lowest number."""
+    """Restore the heap below a position: earliest slot first, then lowest machine number."""
     heap, slot = space.heap, space.slot
     moved = heap[at]
     while True:
@@ -203,7 +203,7 @@ def sink(space: Space, at: int, count: int) -> None:
 
 @inner
 def note(record: Record, start: int, s: int, m: int, copies: int, length: int) -> None:
-    """Record that tasks start; a run that goes on where one ended becomes part of it."""
+    """Record the start of tasks; extends the previous record if it continues that one."""
     count = record.used[0]
     if 0 < count <= len(record.rows):
         rows, at = record.rows, count - 1
@@ -247,7 +247,7 @@ def place_tasks(
 
 @inner
 def put(problem: Problem, schedule: Schedule, s: int, first: int, end: int, start: int) -> None:
-    """Note in the schedule that tasks ``first`` to ``end - 1`` of a stage start; they are put in order of time."""
+    """Store the start of tasks ``first`` to ``end - 1`` of a stage in the schedule, in order of time."""
     if first == 0:
         schedule.first[s] = start
     schedule.last[s] = start + problem.duration[s]
@@ -268,7 +268,7 @@ def put(problem: Problem, schedule: Schedule, s: int, first: int, end: int, star
 
 @inner
 def place(problem: Problem, space: Space, schedule: Schedule, s: int, base: int, record: Record) -> int:
-    """Place a stage behind all that it waits for, at ``base`` or later; return OVERFLOW if the space is too small."""
+    """Place a stage after its predecessors, at ``base`` or later; return OVERFLOW if the space is too small."""
     earliest = after_others(problem, schedule, s, base)
     single = False
     for e in range(problem.before_at[s], problem.before_at[s + 1]):
@@ -294,7 +294,7 @@ def place(problem: Problem, space: Space, schedule: Schedule, s: int, base: int,
     return 0
 
 
-# The subsets of a division, as `part` has them.
+# The subsets of a division, as values of `part`.
 TROUBLESOME: Final = 0
 SIBLINGS: Final = 1
 PARENTS: Final = 2
@@ -312,7 +312,7 @@ CSP: Final = 3
 
 @inner
 def span(schedule: Schedule, stages: int) -> int:
-    """Return the time from the first start to the last end of what is placed."""
+    """Return the time from the first start to the last end of the placed tasks."""
     first, last = FOREVER, -FOREVER
     for s in range(stages):
         if schedule.placed[s]:
@@ -332,10 +332,10 @@ def place_part(
     priority: I64,
     record: Record,
 ) -> int:
-    """Place a subset: of its ready stages always the one with the greatest priority, as early as it can be.
+    """Place a subset: always the ready stage with the highest priority, as early as possible.
 
-    A stage is ready when all that it waits for inside the subset is placed. What it waits for outside of it is either
-    placed or will be placed the other way, before it.
+    A stage is ready when its predecessors inside the subset are placed. Others are either placed already, or will be
+    placed in the other direction before it.
     """
     base = earliest(problem, schedule)
     count = find_ready(problem, order, part, wanted)
@@ -356,7 +356,7 @@ def place_part(
 
 @inner
 def earliest(problem: Problem, schedule: Schedule) -> int:
-    """Return the first start of what is placed, or 0."""
+    """Return the first start of the placed tasks, or 0."""
     first = FOREVER
     for s in range(len(problem.tasks)):
         if schedule.placed[s]:
@@ -366,7 +366,7 @@ def earliest(problem: Problem, schedule: Schedule) -> int:
 
 @inner
 def find_ready(problem: Problem, order: Order, part: I64, wanted: int) -> int:
-    """Count for each stage of a subset what it waits for inside it; return how many are ready."""
+    """Count the predecessors inside a subset for each of its stages; return how many stages are ready."""
     count = 0
     for s in range(len(problem.tasks)):
         if part[s] == wanted:
@@ -382,7 +382,7 @@ def find_ready(problem: Problem, order: Order, part: I64, wanted: int) -> int:
 
 @inner
 def pick_ready(problem: Problem, order: Order, count: int, priority: I64) -> int:
-    """Remove the ready stage with the greatest priority, of equals the one that comes first in the DAG's time."""
+    """Remove the ready stage with the highest priority; ties go to the first in the DAG's time."""
     best = 0
     for i in range(1, count):
         a, b = order.ready[i], order.ready[best]
@@ -407,7 +407,7 @@ def subset_at(order_code: int, step: int) -> int:
 
 @inner
 def direction_of(subset: int, order_code: int, siblings: int) -> int:
-    """Return the one direction in which a subset may be placed; S right after T may go either way."""
+    """Return the direction in which a subset may be placed; S right after T may have either."""
     if subset == PARENTS or (subset == SIBLINGS and order_code == CSP):
         return BACKWARD
     if subset == CHILDREN or order_code == PSC:
@@ -431,7 +431,7 @@ def construct(
     backward_priority: I64,
     record: Record,
 ) -> int:
-    """Place T, then ``steps`` of the other subsets; return how long what is placed takes, or OVERFLOW.
+    """Place T, then ``steps`` of the other subsets; return the length of the schedule, or OVERFLOW.
 
     ``turned`` is the reversed problem; ``troublesome`` and ``siblings`` are the directions of T and, where S comes
     right after it, of S. The schedule starts at 0.
@@ -461,7 +461,7 @@ def construct(
 
 @inner
 def shift(problem: Problem, schedule: Schedule, record: Record) -> None:
-    """Let the schedule start at 0."""
+    """Shift the schedule to start at 0."""
     first = earliest(problem, schedule)
     for s in range(len(problem.tasks)):
         if schedule.placed[s]:
@@ -476,7 +476,7 @@ def shift(problem: Problem, schedule: Schedule, record: Record) -> None:
 
 @inner
 def decode(problem: Problem, space: Space, schedule: Schedule, stages: I64, record: Record) -> int:
-    """Place all stages in the order of a list, each as early as it can be; return the makespan, or OVERFLOW."""
+    """Place all stages in the order of a list, each as early as possible; return the makespan, or OVERFLOW."""
     clear(problem, space, schedule, record)
     for s in stages:
         if place(problem, space, schedule, s, 0, record) < 0:
@@ -486,7 +486,7 @@ def decode(problem: Problem, space: Space, schedule: Schedule, stages: I64, reco
 
 @inner
 def sort_by_end(schedule: Schedule, stages: I64) -> None:
-    """Turn a list into that of the reversed problem: latest end first, else in reverse."""
+    """Convert a list to one for the reversed problem: latest end first, then in reverse order."""
     count = len(stages)
     for i in range(count // 2):
         stages[i], stages[count - 1 - i] = stages[count - 1 - i], stages[i]

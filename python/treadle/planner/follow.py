@@ -1,4 +1,4 @@
-"""Lists of stages: what a cluster does that follows one, and the children of a population of them."""
+"""Lists of stages: the schedule of a cluster that follows one, and the children in a population of them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from treadle.planner.problem import F64, I64, OVERFLOW, U64, Cluster, Order, Pro
 READY: Final = 0
 RUNS: Final = 1
 TOUCHED: Final = 2
-SORTED: Final = 3  # how many of the ready stages are sorted by rank; those behind have just become ready
+SORTED: Final = 3  # number of ready stages sorted by rank; those behind have just become ready
 
 
 @inner
 def push(cluster: Cluster, end: int, s: int, m: int, count: int) -> int:
-    """Add a batch to what runs; return OVERFLOW if there is no room."""
+    """Add a running batch; return OVERFLOW if there is no room."""
     at = cluster.counters[RUNS]
     if at == len(cluster.end):
         return OVERFLOW
@@ -63,7 +63,7 @@ def pop(cluster: Cluster) -> None:
 
 @inner
 def reset(problem: Problem, cluster: Cluster, schedule: Schedule) -> None:
-    """Let nothing run, and make the stages ready that wait for none."""
+    """Stop all batches, and mark the root stages as ready."""
     cluster.counters[:] = 0
     schedule.placed[:] = 0
     for m in range(problem.machines):
@@ -79,7 +79,7 @@ def reset(problem: Problem, cluster: Cluster, schedule: Schedule) -> None:
 
 @inner
 def make_ready(cluster: Cluster, schedule: Schedule, s: int, now: int) -> None:
-    """Add a stage to those that may start tasks."""
+    """Add a stage to the ready ones."""
     cluster.ready[cluster.counters[READY]] = s
     cluster.counters[READY] += 1
     cluster.fresh[s] = 1
@@ -99,7 +99,7 @@ def available(problem: Problem, cluster: Cluster, s: int) -> int:
 
 @inner
 def stage_ended(problem: Problem, cluster: Cluster, schedule: Schedule, s: int, now: int) -> None:
-    """Let pass the barriers behind a stage all of whose tasks have ended; stages without tasks end at once, too."""
+    """Open the barriers behind a completed stage; stages without tasks complete at once, too."""
     for e in range(problem.after_at[s], problem.after_at[s + 1]):
         if not problem.after_single[e]:
             other = problem.after[e]
@@ -110,7 +110,7 @@ def stage_ended(problem: Problem, cluster: Cluster, schedule: Schedule, s: int, 
 
 @inner
 def advance(problem: Problem, cluster: Cluster, schedule: Schedule) -> int:
-    """Go on to the next instant at which something ends, and let it end; return that time."""
+    """Advance to the next end of a batch, and end all batches then; return that time."""
     now = cluster.end[0]
     for i in range(cluster.counters[TOUCHED]):
         cluster.is_touched[cluster.touched[i]] = 0
@@ -161,7 +161,7 @@ def start(
 
 @inner
 def comes_before(problem: Problem, cluster: Cluster, key: I64, a: int, b: int) -> bool:
-    """Has the next task of stage ``a`` the lower rank? Both have a task left."""
+    """Return whether the next task of stage ``a`` has the lower rank. Both have a task left."""
     rank_a = key[group_of(problem, a, cluster.started[a])]
     rank_b = key[group_of(problem, b, cluster.started[b])]
     return rank_a < rank_b or (rank_a == rank_b and a < b)
@@ -169,7 +169,7 @@ def comes_before(problem: Problem, cluster: Cluster, key: I64, a: int, b: int) -
 
 @inner
 def sort_ready(problem: Problem, cluster: Cluster, key: I64) -> None:
-    """Put the stages that have just become ready where their ranks belong."""
+    """Sort the stages that have just become ready by rank."""
     ready = cluster.ready
     for i in range(cluster.counters[SORTED], cluster.counters[READY]):
         s = ready[i]
@@ -183,7 +183,7 @@ def sort_ready(problem: Problem, cluster: Cluster, key: I64) -> None:
 
 @inner
 def move_on(problem: Problem, cluster: Cluster, key: I64, at: int) -> None:
-    """Move a ready stage whose next task has another rank now to where it belongs, or remove it if none is left."""
+    """Move a ready stage whose next task has a new rank to its position, or remove it without remaining tasks."""
     ready, s = cluster.ready, cluster.ready[at]
     if cluster.started[s] == problem.tasks[s]:
         remove_ready(cluster, at)
@@ -208,7 +208,7 @@ def remove_ready(cluster: Cluster, at: int) -> None:
 def start_stage(
     problem: Problem, cluster: Cluster, schedule: Schedule, s: int, wanted: int, now: int, record: Record
 ) -> int:
-    """Start up to ``wanted`` tasks of a stage wherever there is room; return how many, or OVERFLOW."""
+    """Start up to ``wanted`` tasks of a stage wherever they fit; return their number, or OVERFLOW."""
     left = wanted
     machines = problem.machines if cluster.fresh[s] else cluster.counters[TOUCHED]
     if problem.duration[s] == 0:
@@ -229,12 +229,12 @@ def start_stage(
 def start_by_rank(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, now: int, record: Record) -> int:
     """Start whatever fits, the lowest rank first; return OVERFLOW if too many batches run."""
     sort_ready(problem, cluster, key)
-    at = 0  # whatever comes before it cannot start now
+    at = 0  # the ones before it cannot start now
     while at < cluster.counters[READY]:
         s = cluster.ready[at]
         first, most = cluster.started[s], available(problem, cluster, s)
         if first == most:
-            cluster.fresh[s] = 1  # whatever comes next has been tried nowhere
+            cluster.fresh[s] = 1  # the next ones have not been tried
             at += 1
             continue
         wanted = min(most, group_end(problem, s, first)) - first
@@ -290,7 +290,7 @@ def start_by_packing(
 
 @inner
 def finish_empty(problem: Problem, cluster: Cluster, schedule: Schedule, now: int) -> None:
-    """Let ready stages without tasks end."""
+    """Complete ready stages without tasks."""
     i = 0
     while i < cluster.counters[READY]:
         s = cluster.ready[i]
@@ -328,14 +328,14 @@ def follow(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, rat
 
 @kernel
 def follow_plan(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, rates: F64, record: Record) -> int:
-    """Run the DAG, as `follow`."""
+    """Run the DAG; see `follow`."""
     return follow(problem, cluster, schedule, key, rates, record)
 
 
 IN_SPACE: Final = 0
-"""Lists are placed into space-time, what counts is the planned makespan."""
+"""Lists are placed into space-time, and compared by the planned makespan."""
 FOLLOWED: Final = 1
-"""Lists are followed by rank, what counts is the executed makespan."""
+"""Lists are followed by rank, and compared by the executed makespan."""
 
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
@@ -371,7 +371,7 @@ def choose(state: U64, fitness: I64, count: int) -> int:
 
 @inner
 def cross(state: U64, mother: I64, father: I64, child: I64, taken: I64, mark: int) -> None:
-    """Fill a child: a stretch of the mother's list stays where it is, the father orders what is before and behind.
+    """Fill a child: a section of the mother's list stays in place, the father orders the stages before and after it.
 
     Precedence holds: two stages come in the order of one of the parents that has them both in the same part.
     """
@@ -397,7 +397,7 @@ def cross(state: U64, mother: I64, father: I64, child: I64, taken: I64, mark: in
 
 @inner
 def waits_for(problem: Problem, s: int, other: int) -> bool:
-    """Is there an edge from ``other`` to ``s``?"""
+    """Return whether there is an edge from ``other`` to ``s``."""
     waits = False
     for e in range(problem.before_at[s], problem.before_at[s + 1]):
         waits = waits or problem.before[e] == other
@@ -406,7 +406,7 @@ def waits_for(problem: Problem, s: int, other: int) -> bool:
 
 @inner
 def mutate(problem: Problem, state: U64, child: I64, per_mille: int) -> None:
-    """Move some stages forward or backward in the list, as far as precedence and chance let them."""
+    """Move some stages forward or backward in the list, as far as precedence and random numbers allow."""
     count = len(child)
     for i in range(count):
         if below(state, 1000) >= per_mille:

@@ -1,12 +1,12 @@
-"""Graphene's search for a plan, and what goes beyond it.
+"""Graphene's search for a plan, with extensions.
 
-What the steps are depends on the problem and the seed alone, so the same number of schedules gives the same plan, on
-any machine, however the steps are spread over calls.
+The steps depend only on the problem and the seed, so the same number of schedules gives the same plan on any machine,
+however the steps are distributed over calls.
 
 Graphene's own search is followed by a population of stage orders that improves by Hartmann's two-point crossover on
 lists (Naval Research Logistics 45, 1998), every child improved forward and backward (Valls, Ballestin and Quintanilla,
-EJOR 165, 2005); the best of old and new stay, equal schedules once. Where nothing gets better for a while, a larger
-population starts afresh; the best found so far is kept outside.
+EJOR 165, 2005); the best of old and new survive, without duplicate schedules. After a while without improvement a
+larger population starts from scratch; the best plan so far is kept.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ from treadle.planner.problem import I64, Problem, compile_problem, reversed_prob
 
 LISTS_FIRST: Final = 20
 CHILDREN_FIRST: Final = 250
-"""Children after which the small first population is replaced: it serves small budgets."""
+"""Number of children after which the small first population, for small budgets, is replaced."""
 LISTS_SECOND: Final = 60
 LISTS_MAX: Final = 480
 STALE_GENERATIONS_MAX: Final = 8
-"""A population starts afresh after this multiple of its size in children without a better one."""
+"""A population restarts after this multiple of its size in children without improvement."""
 MUTATION_PER_MILLE: Final = 20
 NOISE: Final = 0.3
-"""Random lists follow the critical path's priorities, each up to this share off."""
+"""Maximum relative deviation of random lists from the critical path's priorities."""
 PLACEMENTS_A_STEP: Final = 6000
-"""Stages that a step of the search places, about: some milliseconds."""
+"""Approximate number of placed stages per step of the search: some milliseconds."""
 
 
 class Population:
-    """Lists, their worth, and the children that replace them."""
+    """Lists with their makespans, and the children that replace them."""
 
     def __init__(self, work: Workspace, objective: Objective, priority: I64, seed: int, best: Best) -> None:
         self._work = work
@@ -76,7 +76,7 @@ class Population:
         return 2 * self._passes + 1
 
     def steps(self) -> Iterator[int]:
-        """Yield the number of schedules that the next step builds, then make that step; endless."""
+        """Yield the number of schedules of the next step, then make that step; endless."""
         at_once = max(1, PLACEMENTS_A_STEP // (self._a_child * max(self._stages, 1)))
         generation = 0
         known, most = list(self._best.elite), CHILDREN_FIRST
@@ -97,7 +97,7 @@ class Population:
             known, most = self._best.elite[:4], 2**62
 
     def _generations(self, lists: I64, fitness: I64, at_once: int, generation: int, most: int) -> Iterator[int]:
-        """Go on until nothing gets better, or ``most`` children have been made."""
+        """Continue until there is no improvement, or ``most`` children have been made."""
         best, made, stale = int(fitness.min()), 0, 0
         count = self._size // 2
         while stale <= STALE_GENERATIONS_MAX * self._size and made < most:
@@ -132,7 +132,7 @@ class Population:
         self._work.breed(lists, fitness, children, worths, first, end, seed, MUTATION_PER_MILLE, self._passes, mode)
 
     def _note(self, order: I64, worth: int) -> None:
-        """Report a child to the keeper of the best."""
+        """Report a child to the collector of the best."""
         if worth >= self._best.worth:
             return
         work = self._work
@@ -147,7 +147,7 @@ class Population:
 
 
 def survivors(lists: I64, fitness: I64, size: int) -> tuple[I64, I64]:
-    """Return the best ``size`` different lists, filled up with equal ones if there are no more."""
+    """Return the best ``size`` distinct lists, filled up with equal ones if there are fewer."""
     kept: list[int] = []
     twice: list[int] = []
     seen: set[bytes] = set()
@@ -162,19 +162,20 @@ def survivors(lists: I64, fitness: I64, size: int) -> tuple[I64, I64]:
 
 
 MISJUDGED: Final = (0.8, 0.9, 1.1, 1.2)
-"""Durations are this much off, up or down by stage, to choose among plans of about equal value."""
+"""Factors of wrong durations, by stage, for the choice among plans of similar makespan."""
 NEARLY: Final = 1.005
 TURNS: Final = 8
-"""Schedules that the population builds for one of the grid, where planned makespans count."""
+"""Number of schedules of the population for one of the grid, if planned makespans count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the search does beyond the paper."""
+    """Extensions of the paper's search."""
 
     paper: bool = False
-    """The paper's algorithm read literally: longest ready task first, candidates compared by the planned makespan,
-    and nothing of what follows."""
+    """Whether to use the paper's algorithm literally: longest ready task first, candidates compared by the planned
+    makespan, without the extensions below.
+    """
     seed: int = 0
 
 
@@ -194,11 +195,11 @@ class Search:
         self._heads = path_lengths(reversed_problem(problem))
         self._steps = self._paper_steps() if options.paper else self._all_steps()
         self.next_cost = next(self._steps, 0)
-        """Schedules that the next step builds; 0 when there is no next step."""
+        """Number of schedules of the next step; 0 without a next step."""
 
     @property
     def done(self) -> bool:
-        """Is there nothing left to try, or nothing left to gain?"""
+        """Whether nothing is left to try, or a lower bound is reached."""
         return self.next_cost == 0 or (not self.options.paper and self.best.worth <= self.structure.bounds.best)
 
     def step(self) -> None:
@@ -207,7 +208,7 @@ class Search:
         self.next_cost = next(self._steps, 0)
 
     def chosen(self) -> Candidate:
-        """Return the best candidate; among those worth about as much, the one that misjudged durations hurt least."""
+        """Return the best candidate; among similarly good ones, the one that suffers least from wrong durations."""
         best = self.best.first
         assert best is not None, "the first step builds a candidate"
         if self.objective is Objective.PLANNED:
@@ -237,8 +238,8 @@ class Search:
         population = Population(self.work, self.objective, self._tails, self.options.seed, self.best)
         orders = population.steps()
         if self.objective is Objective.EXECUTED:
-            yield from grid  # here troublesome stages first pays at once
-        # A generator builds what it has named a number for when it is asked for the next one.
+            yield from grid  # here troublesome stages first are better at once
+        # The generator first yields the cost of a step, and makes it when asked for the next one.
         orders_cost, grid_cost = next(orders), next(grid, 0)
         orders_used = grid_used = 0
         while True:
@@ -266,7 +267,7 @@ class Search:
             self._build(waiting)
 
     def _seed_steps(self) -> Iterator[int]:
-        """Critical path first: the search never ends with less. Then what other algorithms go by."""
+        """Critical path first, as an upper bound; then the orders of other algorithms."""
         critical = Recipe(key=self._by_group(-self._tails))
         all_at_once = np.zeros(len(self._tails), np.int64)
         recipes = [Recipe(all_at_once, (SCP, direction, 0), self._tails, self._heads) for direction in (0, 1)]
@@ -288,7 +289,7 @@ class Search:
         self._build([Recipe(key=self.work.schedule.low.copy())])
 
     def _paper_steps(self) -> Iterator[int]:
-        """Place T and S as they take least time by themselves, then the rest, in each of the four orders."""
+        """Place T and S in their individually best directions, then the rest, in each of the four orders."""
         longest = self.problem.duration
         work = self.work
         for part in divisions(self.problem, self.structure, paper_only=True):
@@ -306,7 +307,7 @@ class Search:
         return sum(schedules_of(self.objective, recipe, improve=True) for recipe in recipes)
 
     def _build(self, recipes: Sequence[Recipe]) -> None:
-        """Build candidates, and take note of them."""
+        """Build candidates and report them."""
         for recipe in recipes:
             self.best.add(build(self.work, self.objective, recipe, improve=True))
 
@@ -324,17 +325,17 @@ def plan(
     options: Options | None = None,
     placements: bool = False,
 ) -> Plan:
-    """Return the best plan for a DAG on ``machines`` alike machines that the budget finds.
+    """Return the best plan within the budget for a DAG on ``machines`` identical machines.
 
     At least one schedule is built, however small the budget; the search ends early when a lower bound is reached.
 
     Args:
-        dag: what to plan.
-        capacity: what one machine has, by resource.
-        machines: how many there are.
-        budget: how many candidate schedules may be built, or a `Budget`.
+        dag: the DAG.
+        capacity: of one machine, by resource.
+        machines: their number.
+        budget: maximum number of candidate schedules, or a `Budget`.
         objective: compare candidates by the makespan of the planned schedule, or by that of following its ranks.
-        options: what to do beyond the paper; all of it by default.
+        options: extensions of the paper; all of them by default.
         placements: also return the planned schedule.
 
     Raises:
@@ -358,7 +359,7 @@ def plan(
 
 
 def _run(searches: Sequence[Search], budget: Budget) -> int:
-    """Search all parts, turn by turn as large as they are; return how many schedules were built."""
+    """Search all parts in turns proportional to their size; return the number of schedules built."""
     used = 0
     for search in searches:
         used += search.next_cost

@@ -1,16 +1,16 @@
-"""Plans for jobs that run: from a DAG to the ranks that an engine gets (`treadle.events.PlanRanks`).
+"""Plans for running jobs: from a DAG to the ranks for an engine (`treadle.events.PlanRanks`).
 
-`plan_online` is a pure function of DAG, machines and budget. `PlanSource` remembers what it gave for equal DAGs, as
-recurring jobs bring them again and again.
+`plan_online` is a pure function of DAG, machines and budget. `PlanSource` caches plans of equal DAGs, such as those of
+recurring jobs.
 
-The rule is ours; the paper has none. What counts is how long stages take relative to each other: if all tasks take ten
-times as long as planned, the plan is as good as before. A plan is **wrong** when a stage that shows how long its tasks
-take is off by more than a factor from what the job's stages are off in the median, or when a stage has that many times
-more or fewer tasks than planned. Then what is left of the job is planned anew with what was seen, the stages of which
-nothing was seen scaled by that median. After a number of new plans the job has none, as if it had never been planned.
-To learn a width that was not known at all is no fault of the plan: the plan made anew for it does not count.
+The rule for replanning is ours; the paper has none. Only relative durations of stages matter: if all tasks take ten
+times as long as planned, the plan is as good as before. A plan is **wrong** when a stage with measured durations
+deviates by more than a factor from the median deviation of the job's stages, or when a stage has that many times more
+or fewer tasks than planned. Then the rest of the job is replanned with the measurements, and unmeasured stages are
+scaled by that median. After a number of replans the job continues without a plan. A replan for a width that was unknown
+does not count.
 
-Simulated jobs and those of a live cluster (`treadle.am.registries`) go by the same rule.
+Simulated jobs and those of a live cluster (`treadle.am.registries`) use the same rule.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from treadle.planner.plan import Plan
 from treadle.planner.problem import GROUPS_MAX, TIME_MAX
 
 SEEN_MIN: Final = 3
-"""Ended tasks that show how long those of a stage take; all of them, if it has fewer."""
+"""Number of ended tasks that measure a stage's duration; all of them, if it has fewer."""
 NO_PLAN: Final = -1.0
-"""The score of what no plan ranks, as `treadle.events.PlanRanks` has it."""
+"""The score without a plan, as in `treadle.events.PlanRanks`."""
 
 
 class Progress(NamedTuple):
-    """How far a stage is."""
+    """Progress of a stage."""
 
     tasks: int
-    """How many it has; -1 as long as nobody knows."""
+    """Number of tasks; -1 if unknown."""
     started: int
-    """Tasks that run or have ended."""
+    """Running or ended tasks."""
     ended: int
     ended_ms: int
-    """How long the ended ones ran, together."""
+    """Total duration of the ended ones, in ms."""
     oldest_ms: int
-    """How long ago the first began; 0 if none has."""
+    """Age of the first started task in ms; 0 without one."""
 
 
 class PlannedJob:
-    """One job's plan, its first one made at once."""
+    """One job's plan; the first one is made at once."""
 
     def __init__(
         self, source: PlanSource, dag: Dag, wrong_factor: float, replans_max: int, guessed: Collection[int] = ()
@@ -58,15 +58,15 @@ class PlannedJob:
 
         Args:
             source: makes plans
-            dag: what is believed of the job; its durations and widths may be wrong
-            wrong_factor: how far off stages may be, above 1
-            replans_max: how often a wrong plan is made anew
-            guessed: ids of stages of which nobody knows yet how many tasks they will have
+            dag: the assumed DAG of the job; its durations and widths may be wrong
+            wrong_factor: tolerated deviation of stages, above 1
+            replans_max: maximum number of replans
+            guessed: IDs of stages whose number of tasks is still unknown
         """
         self.replans = 0
-        """How often the plan was wrong."""
+        """Number of times that the plan was wrong."""
         self.duration_ms = {stage.id: float(stage.duration_ms) for stage in dag.stages}
-        """How long a task of each stage is believed to take, by what was seen so far."""
+        """The assumed task duration of each stage in ms, updated by measurements."""
         self._source = source
         self._dag = dag
         self._factor = wrong_factor
@@ -80,9 +80,9 @@ class PlannedJob:
         self.follow(source.plan(dag), {})
 
     def update(self, progress: Mapping[int, Progress]) -> bool:
-        """Take what is known of stages, by id; return whether the plan was made anew or dropped.
+        """Process the progress of stages, by ID; return whether the plan was replaced or dropped.
 
-        Every stage of the DAG must be there, and none may go back.
+        Every stage of the DAG is required, and progress never decreases.
         """
         if not self.is_wrong(progress):
             return False
@@ -92,14 +92,14 @@ class PlannedJob:
         return True
 
     def is_wrong(self, progress: Mapping[int, Progress]) -> bool:
-        """Say whether there is a plan and stages turn out so that it is wrong, by what is known of all of them."""
+        """Return whether there is a plan that is wrong, given the progress of all stages."""
         return self.plan is not None and bool(self._wrong(progress, *self._off(progress)))
 
     def review(self, progress: Mapping[int, Progress]) -> Dag | None:
-        """Believe what was seen of a job whose plan is wrong.
+        """Update the assumptions about a job whose plan is wrong.
 
         Returns:
-            what is left of the job, for a new plan to `follow`; None where the plan is dropped instead
+            the rest of the job, for a new plan to `follow`; None if the plan is dropped instead
         """
         seen, scale = self._off(progress)
         wrong = self._wrong(progress, seen, scale)
@@ -117,7 +117,7 @@ class PlannedJob:
         return self._left(progress)
 
     def follow(self, plan: Plan | None, progress: Mapping[int, Progress]) -> None:
-        """Go by a plan of what was left at some progress of the job; by none if there is none."""
+        """Use a plan of the rest at some progress of the job; None for no plan."""
         self.plan = plan
         self._ended_before = dict.fromkeys(self._tasks, 0) | {stage: each.ended for stage, each in progress.items()}
         if plan is not None:
@@ -125,7 +125,7 @@ class PlannedJob:
             self._order = self._parents_first(plan.stage_order())
 
     def order(self) -> tuple[int, ...]:
-        """Return all stages' ids in the order that the latest plan wants them: what had ended first, parents first."""
+        """Return all stages' IDs in the order of the latest plan: stages that had ended first, parents first."""
         return self._order
 
     def score(self, stage: int, progress: Progress) -> float:
@@ -134,17 +134,17 @@ class PlannedJob:
             return NO_PLAN
         scores = self._scores.get(stage)
         if not scores:
-            return 0.0  # all of it ended before the plan was made
+            return 0.0  # the whole stage ended before the plan was made
         at = progress.started - self._ended_before[stage]
         tasks = self._tasks[stage] - self._ended_before[stage]
         return scores[min(max(at * len(scores) // max(tasks, 1), 0), len(scores) - 1)]
 
     def scores(self, progress: Mapping[int, Progress], *, relative: bool = False) -> dict[int, float]:
-        """Return the scores of all stages by id (`score`).
+        """Return the scores of all stages by ID (`score`).
 
         Args:
             progress: of every stage of the DAG
-            relative: divide by the score of the job's next task, which has 1 then however far the job is
+            relative: divide by the score of the job's next task, which then always is 1
         """
         scores = {stage: self.score(stage, each) for stage, each in progress.items()}
         if not relative or self.plan is None:
@@ -154,7 +154,7 @@ class PlannedJob:
         return {stage: min(score / lead, 1.0) if lead > 0.0 else 1.0 for stage, score in scores.items()}
 
     def _parents_first(self, planned: Collection[int]) -> tuple[int, ...]:
-        """Return the order of a plan with those stages that are not in it, each as soon as its parents allow it."""
+        """Return the order of a plan extended by missing stages, each as soon as its parents allow."""
         place = {stage: at for at, stage in enumerate(planned)}
         waiting = {stage.id: len(stage.parents) for stage in self._dag.stages}
         children: dict[int, list[int]] = {stage.id: [] for stage in self._dag.stages}
@@ -174,7 +174,7 @@ class PlannedJob:
         return tuple(ordered_stages)
 
     def _off(self, progress: Mapping[int, Progress]) -> tuple[dict[int, float], float | None]:
-        """Return how far off stages are that show it, and the median of that."""
+        """Return the deviation factors of measured stages, and their median."""
         seen = {stage: ratio for stage, each in progress.items() if (ratio := self._ratio(stage, each)) is not None}
         return seen, median(seen.values()) if seen else None
 
@@ -188,13 +188,13 @@ class PlannedJob:
         return self._tasks[stage] if progress.tasks < 0 else progress.tasks
 
     def _ratio(self, stage: int, progress: Progress) -> float | None:
-        """Return how many times as long as believed a stage's tasks take, or None as long as it does not show."""
+        """Return actual over assumed duration of a stage's tasks, or None before it is measured."""
         if progress.ended < max(min(SEEN_MIN, self._tasks_now(stage, progress)), 1):
             return None
         return max(progress.ended_ms / progress.ended, 1.0) / max(self.duration_ms[stage], 1.0)
 
     def _overdue(self, stage: int, progress: Progress, scale: float | None) -> float:
-        """Return how many times as long as believed a stage takes of which nothing shows, at the least."""
+        """Return a lower bound on actual over planned duration of a stage without finished tasks."""
         if scale is None:
             return 1.0
         return max(scale, progress.oldest_ms / max(self.duration_ms[stage], 1.0)) if progress.ended == 0 else scale
@@ -208,7 +208,7 @@ class PlannedJob:
         return not 1.0 / self._factor <= max(progress.tasks, 1) / max(self._tasks[stage], 1) <= self._factor
 
     def _left(self, progress: Mapping[int, Progress]) -> Dag:
-        """Return what is left of the job as a DAG: the tasks that have not ended, with the durations now believed."""
+        """Return the rest of the job as a DAG: the unfinished tasks, with the current assumed durations."""
         kept = [stage for stage in self._dag.stages if self._tasks[stage.id] > progress[stage.id].ended]
         left = {stage.id: self._tasks[stage.id] - progress[stage.id].ended for stage in kept}
         return Dag(self._dag.name, tuple(self._stage_left(stage, left) for stage in kept))
@@ -229,34 +229,35 @@ class PlannedJob:
 _log = logging.getLogger(__name__)
 
 COUNT_MAX: Final = 10_000
-"""Maximum number of machines that a plan is made for."""
+"""Maximum number of machines of a plan."""
 
 WORK_MAX: Final = 100_000_000
-"""Candidate schedules times stages times groups of tasks of a plan, some seconds of one core at most: a large DAG has
-fewer candidates, so that others are not kept waiting."""
+"""Maximum of candidate schedules x stages x groups of tasks of a plan, at most some seconds of one core: a large DAG
+gets fewer candidates, so that it does not delay others.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """What a job is planned on: alike machines."""
+    """The identical machines that a job is planned on."""
 
     capacity: Mapping[str, float]
-    """Of one machine, by resource. What it does not name is not planned: demands for it are left out."""
+    """Capacity of one machine by resource. Demands for other resources are ignored."""
     count: int
 
 
 class Group(NamedTuple):
-    """Machines of a cluster that are alike."""
+    """Identical machines of a cluster."""
 
     capacity: Mapping[str, float]
     machines: int
 
 
 def machines_of(groups: Sequence[Group], share: float = 1.0) -> Machines:
-    """Return equal machines that represent a cluster, or for a ``share`` of it.
+    """Return identical machines that represent a cluster, or a ``share`` of it.
 
-    Each is as large in every resource as the largest that there is, so that whatever fits somewhere fits; there are as
-    many as the scarcest resource of the cluster allows.
+    Each has the maximum of every resource over the real ones, so that every task that fits somewhere fits; their number
+    is limited by the scarcest resource of the cluster.
     """
     names = sorted({name for group in groups for name, amount in group.capacity.items() if amount > 0})
     largest = {name: max(group.capacity.get(name, 0.0) for group in groups) for name in names}
@@ -275,7 +276,7 @@ def plan_online(dag: Dag, machines: Machines, schedules: int) -> Plan:
 
 
 def _planned_part(dag: Dag, machines: Machines) -> Dag:
-    """Return the DAG with demands for what machines have alone."""
+    """Return the DAG with demands for the machines' resources only."""
     if all(name in machines.capacity for stage in dag.stages for name in stage.demand):
         return dag
     return Dag(
@@ -302,7 +303,7 @@ def critical_path_order(dag: Dag) -> tuple[int, ...]:
 
 
 def shape_of(dag: Dag) -> Hashable:
-    """Return what a plan depends on: equal for DAGs that have the same plan."""
+    """Return a key that is equal for DAGs with the same plan."""
     return tuple(
         (
             stage.id,
@@ -317,31 +318,31 @@ def shape_of(dag: Dag) -> Hashable:
 
 
 def schedules_max(dag: Dag) -> int:
-    """Return of how many candidate schedules a plan of a DAG is chosen at most (`WORK_MAX`)."""
+    """Return the maximum number of candidate schedules for a DAG (`WORK_MAX`)."""
     groups = sum(min(stage.tasks, GROUPS_MAX) for stage in dag.stages)
     return max(1, WORK_MAX // max(len(dag.stages) * groups, 1))
 
 
 class PlanSource:
-    """Plans DAGs on the same machines with the same budget, and remembers the latest."""
+    """Plans DAGs on the same machines with the same budget, and caches the latest."""
 
     def __init__(self, machines: Machines, schedules: int, remembered: int = 0) -> None:
-        """Begin with no plan.
+        """Start with an empty cache.
 
         Args:
-            machines: what all jobs are planned on
-            schedules: candidates for each plan, at least one; fewer for DAGs with which that would exceed `WORK_MAX`
-            remembered: how many plans are kept
+            machines: the machines for all jobs
+            schedules: candidates for each plan, at least one; fewer for DAGs that would exceed `WORK_MAX`
+            remembered: size of the cache
         """
         self.machines = machines
         self.planned = 0
-        """Plans made so far, those that were remembered not counted."""
+        """Number of plans made so far, cached results not counted."""
         self._schedules = max(schedules, 1)
         self._remembered = remembered
         self._plans: OrderedDict[Hashable, Plan | None] = OrderedDict()
 
     def plan(self, dag: Dag) -> Plan | None:
-        """Return the plan of a DAG; None if it cannot be planned, since a task fits on no machine."""
+        """Return the plan of a DAG; None if a task fits on no machine."""
         shape = shape_of(dag)
         if shape in self._plans:
             self._plans.move_to_end(shape)

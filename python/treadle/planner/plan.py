@@ -90,7 +90,7 @@ class Workspace:
         passes: int,
         mode: int,
     ) -> None:
-        """Fill the children ``first`` to ``end - 1`` of a population and what they are worth (`kernel.breed`)."""
+        """Fill the children ``first`` to ``end - 1`` of a population and their makespans (`kernel.breed`)."""
         while True:
             done = breed(
                 self.problem,
@@ -267,7 +267,7 @@ class LowerBounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Structure:
-    """What follows from a problem alone: who is behind whom, how long stages take, how early they can start."""
+    """Properties of a problem: reachability, durations of stages, earliest starts."""
 
     some: U8
     """[ancestor, descendant]"""
@@ -283,7 +283,7 @@ class Structure:
 
 
 def structure(problem: Problem) -> Structure:
-    """Compute all that."""
+    """Compute the structure of a problem."""
     stages = len(problem.tasks)
     some, full = (np.zeros((stages, stages), np.uint8) for _ in range(2))
     reach(problem, some, full)
@@ -370,9 +370,9 @@ class Plan:
     dag: Dag
     algorithm: str
     makespan: int
-    """Of the planned schedule."""
+    """Makespan of the planned schedule."""
     executed_makespan: int
-    """When the ranks are followed by machines that never leave room unused that a task which may start fits into."""
+    """Makespan if work-conserving machines follow the ranks."""
     bounds: LowerBounds
     schedules: int
     """Candidate schedules built to find it."""
@@ -380,12 +380,13 @@ class Plan:
     """By stage id: planned start of the first task of each group, ascending. Task i of n is in group
     ``i * groups // n``; up to 64 tasks are a group each."""
     ranks: Mapping[int, I64]
-    """By stage id: how many tasks of the DAG come before each group's first. Ranks are a topological order of stages'
-    first and last tasks."""
+    """By stage ID: number of tasks of the DAG before each group's first. Ranks are a topological order of stages' first
+    and last tasks.
+    """
     troublesome: frozenset[int] = frozenset()
     """Ids of the stages placed first, if the plan was made that way."""
     placements: tuple[Placement, ...] = field(default=(), repr=False)
-    """The planned schedule, if it was asked for."""
+    """The planned schedule, if requested."""
 
     def rank(self, stage: int, task: int) -> int:
         """Return the rank of a task: from 0 to the number of tasks less one."""

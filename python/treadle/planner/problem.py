@@ -24,12 +24,12 @@ UNITS: Final = 10**9
 TOLERANCE: Final = 10**3
 """Added to a machine's amount then: sums of rounded demands may exceed it by a millionth."""
 TIME_MAX: Final = 2**56
-"""All tasks one after another must end before this."""
+"""Upper bound of the total duration of all tasks."""
 
 
 @tables
 class Problem(NamedTuple):
-    """Arrays over stages (in topological order), resources and edges; `reversed_problem` turns time round."""
+    """Arrays over stages (in topological order), resources and edges; `reversed_problem` reverses time."""
 
     tasks: I64
     duration: I64
@@ -47,7 +47,7 @@ class Problem(NamedTuple):
 
 
 def compile_problem(dag: Dag, capacity: Mapping[str, float], machines: int) -> Problem:
-    """Return a DAG on ``machines`` alike machines as arrays.
+    """Return a DAG on ``machines`` identical machines as arrays.
 
     Raises:
         DagError: a task fits on no machine, or times or amounts are too large to compute with.
@@ -110,12 +110,12 @@ def _edges(stages: int, pairs: list[tuple[int, int, bool]]) -> tuple[I64, I64, U
 
 FOREVER: Final = 2**60
 OVERFLOW: Final = -1
-"""What a kernel returns whose arrays were too small: enlarge them and call it again."""
+"""Result of a kernel whose arrays were too small: enlarge them and call it again."""
 
 
 @tables
 class Schedule(NamedTuple):
-    """When stages run. Only what is ``placed`` counts."""
+    """Starts and ends of stages. Only ``placed`` stages are valid."""
 
     first: I64  # start of a stage's first task
     last: I64  # end of its last task
@@ -138,7 +138,7 @@ class Space(NamedTuple):
 
 @tables
 class Order(NamedTuple):
-    """Scratch of list scheduling: how many others each stage waits for, and what is ready."""
+    """Scratch of list scheduling: number of pending predecessors by stage, and the ready stages."""
 
     waiting: I64
     ready: I64
@@ -146,24 +146,24 @@ class Order(NamedTuple):
 
 @tables
 class Cluster(NamedTuple):
-    """What runs while a plan is followed."""
+    """The running batches while a plan is followed."""
 
     free: I64  # (machines, resources)
     started: I64  # tasks, by stage
     ended: I64
     waiting: I64  # barriers not yet passed, by stage
-    fresh: U8  # 1: all machines may have room for the stage, 0: only those where something ended
+    fresh: U8  # 1: any machine may have room for the stage, 0: only those where a batch ended
     ready: I64
-    touched: I64  # machines where something ended at this instant
+    touched: I64  # machines where a batch ended at this time
     is_touched: U8
-    end: I64  # heap of what runs: its end,
+    end: I64  # heap of running batches: the end,
     run: I64  # (runs, 3): stage, machine, tasks
     counters: I64
 
 
 @tables
 class Record(NamedTuple):
-    """What started when and where; rows beyond the array are only counted."""
+    """Starts with time and machine; rows beyond the array are only counted."""
 
     rows: I64  # (rows, 5): start, stage, machine, tasks at once, times one after another
     used: I64

@@ -1,7 +1,7 @@
-"""What is in a recording: files of segments, and in them ticks, each as a record and back.
+"""The file format of recordings: segments, and in them ticks, each as a record.
 
-Chunks say how long they are and have a checksum, so that what was written before a crash is read; the folder in which
-they lie is bounded in size and age.
+Chunks have a length and a checksum, so that everything before a crash can be read; their folder is bounded in size and
+age.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from treadle.files import RATIO_MAX, Unpacker, UnpackError, bound
 
 MAGIC: Final = b"TRDREC"
 VERSION: Final = 2
-"""Of the file; the heads of records may get more keys without another version. Version 1 held the engine's state."""
+"""Version of the file format; heads of records may get more keys without a new version. Version 1 had engine state."""
 
 FILE_HEADER: Final = Struct("<6sH")
 CHUNK_HEADER: Final = Struct("<III")
-"""Bytes of the chunk, bytes that they unpack to, CRC-32 of the chunk."""
+"""Packed bytes of the chunk, its unpacked bytes, CRC-32 of the chunk."""
 RECORD_HEADER: Final = Struct("<II")
 
 CHUNK_BYTES_MAX: Final = 1 << 30
-"""A longer one is damaged, packed or unpacked: a frame and an answer have 256 MiB each at most."""
+"""A longer chunk is damaged, packed or unpacked: a frame and an answer have at most 256 MiB each."""
 
 HEAD_BYTES_MAX: Final = 4 << 20
-"""Of a head as JSON: a settings file of 1 MiB takes 3 MiB at most, and objects take many times their text."""
+"""Maximum size of a head as JSON: a settings file of 1 MiB takes at most 3 MiB; objects take far more memory."""
 
 LEVEL: Final = 1
-"""Of zstd: with frames of a real ResourceManager faster ones save nothing, and pack into half as much again."""
+"""Compression level of zstd: on frames of a real ResourceManager lower ones are no faster and half as large again."""
 
 
 class RecordingError(UserError):
-    """A file that is no recording, or one that cannot be read."""
+    """A file that is not a readable recording."""
 
 
 class EmptySegmentError(RecordingError):
-    """A segment of which nothing can be read: its writer ended before it had said what it is."""
+    """A segment without readable content: its writer ended before the segment's first record."""
 
 
 def zstandard() -> Any:
     """Return the library.
 
     Raises:
-        RecordingError: it is not there.
+        RecordingError: it is not installed.
     """
     try:
         import zstandard as found  # only here: an extra
@@ -69,25 +69,25 @@ def zstandard() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one record says."""
+    """One record: head and body."""
 
     head: dict[str, Any]
     body: bytes
 
     @property
     def kind(self) -> str:
-        """What it is."""
+        """The kind of the record."""
         return str(self.head.get("kind", ""))
 
 
 class ChunkWriter:
-    """Writes records to a stream. Nothing is in the file before `flush`."""
+    """Writes records to a stream; nothing is written before `flush`."""
 
     def __init__(self, stream: IO[bytes]) -> None:
-        """Begin the file.
+        """Start the file.
 
         Raises:
-            RecordingError: there is no zstandard.
+            RecordingError: zstandard is missing.
             OSError: it cannot be written.
         """
         self._stream = stream
@@ -98,15 +98,15 @@ class ChunkWriter:
         self._packed_bytes = self._unpacked_bytes = 0
         self._put(FILE_HEADER.pack(MAGIC, VERSION))
         self.bytes = FILE_HEADER.size
-        """How long the file is."""
+        """Size of the file in bytes."""
 
     @property
     def waiting(self) -> int:
-        """Bytes, unpacked, that `flush` would write."""
+        """Number of unpacked bytes that `flush` would write."""
         return self._unpacked
 
     def write(self, head: dict[str, Any], *body: bytes | memoryview) -> None:
-        """Put a record, its body in parts, into the chunk that is being made.
+        """Append a record, with its body in parts, to the current chunk.
 
         Raises:
             RecordingError: its head is longer than `HEAD_BYTES_MAX`, so that no reader would accept it.
@@ -120,7 +120,7 @@ class ChunkWriter:
             self._unpacked += len(part)
 
     def flush(self) -> None:
-        """Write what was put in since the last time.
+        """Write the records since the last call.
 
         Raises:
             OSError: it cannot be written.
@@ -139,7 +139,7 @@ class ChunkWriter:
         self.bytes += CHUNK_HEADER.size + len(packed)
 
     def _put(self, data: bytes) -> None:
-        """Write all of it: a disk that is nearly full takes a part, and refuses only the next one."""
+        """Write all data: a nearly full disk accepts a part, and rejects only the next write."""
         left = memoryview(data)
         while left:
             left = left[self._stream.write(left) :]
@@ -149,10 +149,10 @@ class ChunkReader:
     """Reads records from a stream, up to where it ends or is damaged."""
 
     def __init__(self, stream: IO[bytes], name: str) -> None:
-        """Read how the file begins; ``name`` is what errors call it.
+        """Read the start of the file; ``name`` is its name in errors.
 
         Raises:
-            EmptySegmentError: it ends before it has begun.
+            EmptySegmentError: it ends before its first record.
             RecordingError: it is not a recording, or has another version.
         """
         zstandard()
@@ -172,10 +172,10 @@ class ChunkReader:
                 "with the release that wrote it, or record again"
             )
         self.damage = ""
-        """Why nothing was read beyond some place; empty if all was."""
+        """Why reading stopped early; empty if everything was read."""
 
     def records(self) -> Iterator[Record]:
-        """Yield all records that are whole."""
+        """Yield all complete records."""
         for chunk in self._chunks():
             at = 0
             while len(chunk) - at >= RECORD_HEADER.size:
@@ -244,10 +244,10 @@ class SegmentFile(NamedTuple):
 
 
 def prepare(folder: Path) -> None:
-    """Make a folder that nobody else may look into, if it is not there.
+    """Create a folder that other users cannot read, unless it exists.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
         RecordingError: others may write to it.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -319,7 +319,7 @@ BESIDE: Final[Mapping[str, type[Any]]] = {
         events.Samples,
     )
 }
-"""Events that come beside frames."""
+"""Events from outside the frames."""
 
 Body = list[bytes | memoryview]
 
@@ -366,99 +366,99 @@ class _Tick(BaseModel):
 
 @dataclass(slots=True)
 class Reading:
-    """The outcome of reading treadle.yaml again, in the tick in which it was taken over or refused."""
+    """The result of reading treadle.yaml again, in the tick in which it was applied or rejected."""
 
     source: Source | None = None
-    """None: the defaults are followed, or it was refused."""
+    """None: the defaults apply, or it was rejected."""
     refusal: str = ""
-    """Why it was refused."""
+    """Why it was rejected."""
     name: str = ""
-    """The policy's name; empty where it was refused, and in recordings of earlier releases."""
+    """The policy's name; empty if it was rejected, and in recordings of earlier releases."""
 
 
 @dataclass(slots=True)
 class Tick:
-    """A frame, what entered beside it, and its answer."""
+    """A frame, other inputs of its cycle, and its answer."""
 
     frame: bytes
     """Without keys of attempts."""
     reply_max_bytes: int | None
-    """No answer is longer, from this one on; None: as before."""
+    """Maximum size of answers, from this one on; None: unchanged."""
     answer: bytes = b""
     decide_us: int = 0
     asks_snapshot: bool = False
     """The answer asks for a snapshot, with which another segment begins."""
     refused: bool = False
-    """Somebody else wants a snapshot, for which the frame was refused."""
+    """The frame was rejected because another component requires a snapshot."""
     reading: Reading | None = None
     beside: list[Event] = field(default_factory=list)
     known: str | None = None
-    """What is known beside frames, as the status says it; None: as in the tick before."""
+    """Job data from outside the frames, as in the status; None: unchanged."""
     warnings: tuple[str, ...] | None = None
-    """What others than the engine warn of, in the status; None: as in the tick before."""
+    """Warnings in the status that are not the engine's; None: unchanged."""
     switches: list[PolicySwitch] = field(default_factory=list)
-    """Parts from files that were stopped in this decision, or failed."""
+    """Custom parts that were stopped or failed in this cycle."""
 
 
 @dataclass(slots=True)
 class Segment:
-    """How a segment begins."""
+    """The start of a segment."""
 
     number: int
-    """Of this process, from 1."""
+    """The number within its process, from 1."""
     engine: str
-    """One of several engines; empty: the first or only one."""
+    """Name of one of several engines; empty: the first or only one."""
     began: str
     """UTC, ISO 8601."""
     follows: bool
-    """Does its first frame follow the last one of the segment before?"""
+    """Whether its first frame follows the last one of the previous segment."""
     dropped: int
-    """Frames since the segment before that were answered and are in no recording."""
+    """Number of answered frames since the previous segment that were not recorded."""
     why: str
-    """Why it begins."""
+    """Why it starts."""
     engine_hash: str
     schema_hash: str
     versions: Mapping[str, str]
     process: int = 0
     fresh: bool = False
-    """Is its first frame the first one that the sidecar took, so that the engine had learned nothing before it?"""
+    """Whether its first frame is the sidecar's first, so that the engine had learned nothing before."""
     keys_for: Sequence[str] = ()
-    """Types of the applications whose keys the frames should bring; the keys are in no recording."""
+    """Application types whose attempt keys the frames should contain; the keys are not recorded."""
 
 
 _SEGMENT: Final = TypeAdapter(Segment)
 
 
 class Cost(NamedTuple):
-    """CPU time, microseconds, since a process began to record; kept where a segment ends."""
+    """CPU time in microseconds since a process started to record; stored at the end of a segment."""
 
     beside_us: int = 0
     """On the thread that decides."""
     writing_us: int = 0
     """On the writer's thread."""
     process_us: int = 0
-    """Of the whole process."""
+    """In all threads of the process."""
 
     @property
     def share(self) -> float | None:
-        """What part of the process's CPU time recording was; None if that is not known."""
+        """Fraction of the process's CPU time spent on recording; None if unknown."""
         return (self.beside_us + self.writing_us) / self.process_us if self.process_us else None
 
 
 def end_head(why: str, cost: Cost) -> dict[str, Any]:
-    """Return the head of the record with which a segment ends."""
+    """Return the head of the record that ends a segment."""
     return {"kind": "end", "why": why, "cost_us": list(cost)}
 
 
 def read_cost(record: Record) -> Cost:
-    """Return what recording had cost when a segment ended; zeros if it does not say so."""
+    """Return the recording cost at the end of a segment; zeros if it is missing."""
     costs = record.head.get("cost_us", ())
     return Cost(*costs) if len(costs) == len(Cost()) and all(isinstance(each, int) for each in costs) else Cost()
 
 
 @dataclass(slots=True)
 class SettingsText:
-    """What settings a segment begins with were read from."""
+    """The source text of a segment's initial settings."""
 
     source: Source | None
     name: str
@@ -471,10 +471,10 @@ def segment_record(segment: Segment) -> dict[str, Any]:
 
 
 def read_segment(record: Record) -> Segment:
-    """Return how a segment begins; keys that this release does not know are left out.
+    """Return the start of a segment; unknown keys are ignored.
 
     Raises:
-        RecordingError: it does not say so.
+        RecordingError: it is invalid.
     """
     known = {each.name for each in fields(Segment)}
     try:
@@ -484,7 +484,7 @@ def read_segment(record: Record) -> Segment:
 
 
 def _said(error: Exception) -> str:
-    """Return what is wrong with a record, in one line."""
+    """Return a record's error in one line."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -492,21 +492,21 @@ def _said(error: Exception) -> str:
 
 
 def text_of(settings: Settings) -> SettingsText:
-    """Return what settings were read from."""
+    """Return the source text of settings."""
     return SettingsText(settings.source, settings.policy.name())
 
 
 def settings_record(settings: SettingsText) -> tuple[dict[str, Any], Body]:
-    """Return a record of what settings were read from."""
+    """Return a record of the source text of settings."""
     source, body = _written_source(settings.source)
     return {"kind": "settings", "name": settings.name, "source": source}, body
 
 
 def read_settings_text(record: Record) -> SettingsText:
-    """Return what settings were read from.
+    """Return the source text of settings.
 
     Raises:
-        RecordingError: it does not say so.
+        RecordingError: the record is invalid.
     """
     try:
         head = _Settings.model_validate(record.head)
@@ -537,7 +537,7 @@ def _read_source(written: _Source | None, body: bytes) -> Source | None:
 
 
 def tick_record(tick: Tick) -> tuple[dict[str, Any], Body]:
-    """Return the record of a tick; what is empty is left out of its head."""
+    """Return the record of a tick; its head omits empty values."""
     body: Body = [tick.frame, tick.answer]
     head: dict[str, Any] = {
         "kind": "tick",
@@ -570,7 +570,7 @@ def read_tick(record: Record) -> Tick:
     """Return a tick.
 
     Raises:
-        RecordingError: it is none.
+        RecordingError: the record is invalid.
     """
     body = record.body
     try:
@@ -600,7 +600,7 @@ def read_tick(record: Record) -> Tick:
 
 
 def _written_event(event: Event, body: Body) -> dict[str, Any]:
-    """Return the head of an event beside frames; its columns go to the end of the body."""
+    """Return the head of an event from outside the frames; its columns are appended to the body."""
     name = type(event).__name__
     if name not in BESIDE:
         raise RecordingError(f"{name} is not an event of a recording")
@@ -613,7 +613,7 @@ def _written_event(event: Event, body: Body) -> dict[str, Any]:
 
 
 def _read_event(written: _Event, body: bytes, at: int) -> tuple[Event, int]:
-    """Return an event and where its columns end; a column that this release does not know is left out."""
+    """Return an event and the end of its columns; unknown columns are ignored."""
     kind = BESIDE[written.kind]
     known = {each.name for each in fields(kind)}
     columns: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""Reads segments: how each begins, its ticks one after the other, and what is in a recording.
+"""Reads segments: their start, their ticks one after the other, and a summary of a recording.
 
-A segment says what decided: hashes of the engine's code and of the wire's schema, and the versions of what it stands
-on.
+A segment identifies the code that decided: hashes of the engine's code and of the wire's schema, and versions of
+libraries.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from treadle.wire.schema import WireError, document
 
 @cache
 def engine_hash() -> str:
-    """Return a hash of the code that decides and of the wire's; equal for equal code only."""
+    """Return a hash of the code of the engine and the wire."""
     return digest(DECISION, "treadle.wire")[:16]
 
 
@@ -54,7 +54,7 @@ def schema_hash() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what the engine stands on."""
+    """Return the versions of Python and the engine's libraries."""
     return {
         "treadle": treadle.__version__,
         "python": platform.python_version(),
@@ -74,24 +74,24 @@ OPEN_END: Final = "it is still being written, or its writer was killed: the last
 
 @dataclass(slots=True)
 class RecordedSegment:
-    """A segment. Its ticks are read as they are asked for, once."""
+    """A segment. Its ticks can be read once, on demand."""
 
     path: Path
     segment: Segment
     settings: SettingsText
     ticks: Iterator[Tick]
     notes: list[str] = field(default_factory=list)
-    """What is not as it should be; of the ticks when all were read."""
+    """Problems of the segment; those of its ticks once all have been read."""
     cost: Cost = field(default_factory=Cost)
-    """What recording had cost its process when the segment ended."""
+    """Cost of recording in its process at the end of the segment."""
     open_end: bool = False
-    """Does the file end without saying that it does, all of it being readable: is it still being written?"""
+    """Whether a readable file lacks the end record, since it is still being written."""
     whole: bool = False
-    """Were all ticks read, and does the file say that there are no more?"""
+    """Whether all ticks were read, up to the end record."""
     follows: bool = False
-    """Does its first frame follow the last one of the segment that `open_all` yielded before?"""
+    """Whether its first frame follows the last one of the previous segment of `open_all`."""
     from_start: bool = False
-    """Do it and those that `open_all` yielded before it lead back, without a gap, to the start of the sidecar?"""
+    """Whether the segments of `open_all` up to this one lead back, without a gap, to the start of the sidecar."""
 
 
 @contextmanager
@@ -99,8 +99,8 @@ def open_segment(path: Path) -> Iterator[RecordedSegment]:
     """Open a segment.
 
     Raises:
-        EmptySegmentError: it does not say how it begins.
-        RecordingError: it is no segment, or its frames have another schema.
+        EmptySegmentError: its first record is missing.
+        RecordingError: it is not a segment, or its frames have another schema.
     """
     try:
         with path.open("rb") as stream:
@@ -111,12 +111,12 @@ def open_segment(path: Path) -> Iterator[RecordedSegment]:
 
 
 def open_all(files: Sequence[Path], notes: list[str]) -> Iterator[RecordedSegment]:
-    """Yield segments, each to be read before the next; one of which nothing can be read is noted, and left out.
+    """Yield segments, each to be read before the next; an unreadable one is noted and skipped.
 
-    One that followed another is noted too, if what is before it here is not that one, or not all of it.
+    A segment whose predecessor is missing or incomplete is noted too.
 
     Raises:
-        RecordingError: one is no segment, or nothing can be read of any.
+        RecordingError: one is not a segment, or none can be read.
     """
     empty = 0
     before: Segment | None = None
@@ -177,7 +177,7 @@ _ROWS_MAX = 1 << 30
 
 @dataclass(slots=True)
 class SegmentSummary:
-    """What one file has."""
+    """Summary of one file."""
 
     file: str
     bytes: int
@@ -188,18 +188,18 @@ class SegmentSummary:
     end_ms: int = 0
     frames: int = 0
     follows: bool = False
-    """Does it follow the segment before without a gap?"""
+    """Whether it follows the previous segment without a gap."""
     dropped: int = 0
     why: str = ""
     engine_hash: str = ""
     from_start: bool = False
-    """Do it and those before it lead back to the start of the sidecar, so that it can be replayed?"""
+    """Whether the segments up to this one lead back to the start of the sidecar, so that it can be replayed."""
     notes: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Summary:
-    """What all of them have together."""
+    """Summary of all files."""
 
     segments: list[SegmentSummary] = field(default_factory=list)
     begin_ms: int = 0
@@ -207,12 +207,12 @@ class Summary:
     frames: int = 0
     proposals: int = 0
     beside: dict[str, int] = field(default_factory=dict)
-    """Rows of events that came beside the frames, by their type."""
+    """Number of rows of events from outside the frames, by event type."""
     containers: int = 0
-    """That began."""
+    """Number of started containers."""
     bytes: int = 0
     cost: Cost = field(default_factory=Cost)
-    """Of the process that recorded the last segment that has ended."""
+    """Cost in the process that recorded the last complete segment."""
     nodes: int = 0
     jobs: int = 0
     jobs_ended: int = 0
@@ -225,20 +225,20 @@ class Summary:
     own_engine_hash: str = field(default_factory=engine_hash)
     notes: list[str] = field(default_factory=list)
     is_open: bool = False
-    """Is the last segment still being written, or was its writer killed? Only the last second is missing then."""
+    """Whether the last segment is still being written, or its writer was killed; then only a second is missing."""
 
     @property
     def whole(self) -> bool:
-        """Is all there, but perhaps for the last second?"""
+        """Whether the recording is complete, except perhaps for the last second."""
         return not (self.gaps or self.dropped or len(self.notes) > self.is_open)
 
     @property
     def bytes_per_container(self) -> float | None:
-        """Bytes of the files for each container that began; None without any."""
+        """Bytes of the files per started container; None without any."""
         return self.bytes / self.containers if self.containers else None
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON takes it."""
+        """Return the summary as a JSON document."""
         return asdict(self) | {
             "bytes_per_container": self.bytes_per_container,
             "whole": self.whole,
@@ -247,10 +247,10 @@ class Summary:
 
 
 def summarise(files: Sequence[Path]) -> Summary:
-    """Return what segments have.
+    """Return the summary of segments.
 
     Raises:
-        RecordingError: one is no recording.
+        RecordingError: one is not a recording.
     """
     summariser = _Summariser()
     notes: list[str] = []
@@ -272,7 +272,7 @@ class _Summariser:
         self._running: dict[int, tuple[int, int]] = {}
 
     def read(self, recorded: RecordedSegment) -> None:
-        """Look at all of a segment."""
+        """Add all of a segment."""
         segment, summary = recorded.segment, self._found
         mine = SegmentSummary(
             file=recorded.path.name,
@@ -346,7 +346,7 @@ class _Summariser:
                 self._jobs.add((timestamp, number))
 
     def summary(self) -> Summary:
-        """Return what was found."""
+        """Return the summary."""
         summary = self._found
         summary.nodes, summary.jobs, summary.jobs_ended = len(self._nodes), len(self._jobs), len(self._ended)
         summary.queues, summary.policies = list(self._queues), list(self._policies)

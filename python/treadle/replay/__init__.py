@@ -1,1 +1,1 @@
-"""Recordings decided again: by the same policy to the byte, or by others on a model of the cluster."""
+"""Replays of recordings: with the same policy to the byte, or with others on a model of the cluster."""

@@ -1,11 +1,11 @@
-"""A recording as the simulator takes it: a scenario, and jobs whose tasks last as long as their containers did.
+"""A recording as input of the simulator: a scenario, and jobs whose tasks last as long as their containers did.
 
-A container's time in the recording has in it what the model adds by itself: until its AM heard of it, and until its
-node reported its end. So half a heartbeat of each is taken off. A task that waited in its container for the stages
-before it counts from their end.
+A recorded container's time includes delays that the model adds itself: until its AM received it, and until its node
+reported its end. So half a heartbeat is subtracted for each. A task that waited in its container for earlier stages
+counts from their end.
 
-Histories of MapReduce and event logs of Spark become jobs too: how long tasks ran is known by their distribution, to
-one percent; which task was first is not.
+MapReduce histories and Spark event logs become jobs too: their task durations are known as a distribution, with a
+precision of one percent, without the order of tasks.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ from treadle.workload.job import dealt
 from treadle.yarn.codes import application_id
 
 AM_HEARTBEAT_MS: Final = 1000
-"""Of application masters: the defaults of MapReduce and Tez; no frame has them."""
+"""Heartbeat of application masters in ms: the default of MapReduce and Tez; frames do not contain it."""
 
 HEARD_MS: Final = AM_HEARTBEAT_MS // 2
-"""How long after its allocation an AM hears of a container, on average."""
+"""Average delay in ms between a container's allocation and the AM's next heartbeat."""
 
 
 class TimedStage(NamedTuple):
-    """A stage whose first tasks are those that had begun when the model takes over."""
+    """A stage whose first tasks had started when the model takes over."""
 
     id: int
     ordered: list[RecordedContainer]
     begun: list[RecordedContainer]
-    """The first of them, as they were then."""
+    """The started ones, as recorded at that time."""
     asks: int
     barrier_ms: int
-    """When the stages before it had ended; -1: it waits for none."""
+    """When its predecessors had ended, in ms; -1: it has none."""
 
 
 def timed_stage(id_: int, stage: RecordedStage, then: RecordedStage, barrier_ms: int) -> TimedStage:
     """Return a stage with its containers in the order of its tasks.
 
     Args:
-        id_: the stage's in its job's DAG
-        stage: all of it
-        then: what had been seen of it when the model takes over
-        barrier_ms: when the stages before it had ended
+        id_: the stage's ID in its job's DAG
+        stage: the complete stage
+        then: the recorded part when the model takes over
+        barrier_ms: when its predecessors had ended
     """
     ended = {each[:2]: each for each in stage.containers}
     begun = [each for each in sorted(then.containers) if each[:2] in ended]
@@ -78,14 +78,14 @@ def timed_stage(id_: int, stage: RecordedStage, then: RecordedStage, barrier_ms:
 def situation_of(
     job: RecordedJob, then: RecordedJob, stages: Sequence[TimedStage], seen: RecordedCluster, place: Mapping[str, int]
 ) -> JobSituation:
-    """Return what was of a job.
+    """Return the state of a job when the model takes over.
 
     Args:
-        job: all of it
-        then: what had been seen of it
+        job: the complete job
+        then: the recorded part at that time
         stages: its stages
-        seen: all of the recording
-        place: of each node, by name, among the model's
+        seen: the complete recording
+        place: index of each node in the model, by name
     """
     master = None
     if then.master_ms >= 0 and then.master_node in place:
@@ -118,29 +118,29 @@ def _stage(timed: TimedStage, seen: RecordedCluster, place: Mapping[str, int]) -
 
 
 SLACK_MS: Final = 2_000
-"""A stage that was asked for so soon after another is not taken to have waited for it."""
+"""A stage requested within this time (ms) after another one did not wait for it."""
 
 STARTED: Final = 0.25
-"""Part of a stage that has ended when those behind it are asked for (Tez: vertex-manager min-src-fraction)."""
+"""Fraction of a stage that has ended when its successors are requested (Tez: vertex-manager min-src-fraction)."""
 
 TEZ_MAX_FRACTION: Final = 0.75
-"""By then Tez has asked for all of them (vertex-manager max-src-fraction)."""
+"""At this fraction Tez has requested all of them (vertex-manager max-src-fraction)."""
 
 SPANS_MAX: Final = 5
-"""A policy is cut off when its jobs take this multiple of their time in the recording, and an hour more."""
+"""A policy is cut off when its jobs take this multiple of their recorded time plus an hour."""
 
 SLOW_START: Final = 0.05
 """MapReduce's default."""
 SLOW_START_SEEN: Final = 0.25
 SLOW_START_JOBS: Final = 3
 SLOW_START_MAPS: Final = 20
-"""Another slow start is believed of a site if this many jobs with this many maps all showed it: how many maps are done
-when reduces are asked for is known to a heartbeat only."""
+"""Number of jobs, and of maps in each, that must agree on another slow start before it is used: frames show the
+completed fraction of maps at the request of reduces with the precision of a heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A job of which it is known when it came and when it ended."""
+    """A job with known arrival and end."""
 
     id: str
     queue: str
@@ -153,26 +153,26 @@ class Compared:
 
 @dataclass(slots=True)
 class Reduced:
-    """A recording, or histories, as the simulator takes them."""
+    """A recording, or histories, as input of the simulator."""
 
     scenario: Scenario
     jobs: list[Job]
     begun: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By job and stage: how many of its first tasks had begun when the model takes over."""
+    """Number of a stage's first tasks that had started when the model takes over, by job and stage."""
     situation: Situation | None = None
-    """What there was then; None: it begins with the recording."""
+    """The state at that time; None: it starts with the recording."""
     extra_ms: dict[str, int] = field(default_factory=dict)
-    """By id of those that are compared: how much longer each was there after its last container than in the model."""
+    """By ID of the compared jobs: additional time in ms after the last container, relative to the model."""
     compared: list[Compared] = field(default_factory=list)
-    """The jobs that came and ended within the recording."""
+    """Jobs that arrived and ended within the recording."""
     notes: list[str] = field(default_factory=list)
     begin_ms: int = 0
-    """What clocks showed at the simulation's time 0."""
+    """Clock value at the simulation's time 0, in ms."""
 
     def workload(self, seed: int) -> Workload:
-        """Return the jobs: with seed 1 as they were, with others with their tasks' times dealt out anew.
+        """Return the jobs: as recorded for seed 1, with task durations permuted for other seeds.
 
-        Which task of a stage gets which container is not the same under another policy.
+        Another policy assigns a stage's tasks to other containers.
         """
         if seed == 1:
             return arranged(self.jobs)
@@ -183,11 +183,11 @@ def reduce(seen: RecordedCluster, then: RecordedCluster | None = None) -> Reduce
     """Return the cluster and the jobs of a recording.
 
     Args:
-        seen: all of it
-        then: what it says up to the instant at which the model takes over; None: the model begins with it
+        seen: the complete recording
+        then: the recording up to the time when the model takes over; None: the model starts with it
 
     Raises:
-        UserError: nothing in it ran.
+        UserError: it has no running job.
     """
     jobs: list[Job] = []
     extra_ms: dict[str, int] = {}
@@ -248,7 +248,7 @@ def name_of(job: RecordedJob) -> str:
 def _job(
     one: RecordedJob, stages: Mapping[StageId, RecordedStage], seen: RecordedCluster, earlier: RecordedJob | None
 ) -> tuple[Job, list[TimedStage]]:
-    """Return a job, and when the tasks of its stages began that had begun ``earlier``."""
+    """Return a job, and when the tasks that had started ``earlier`` did."""
     parents = parents_of(stages, one.framework)
     number = {at: position for position, at in enumerate(parents)}
     made, timed = [], []
@@ -272,7 +272,7 @@ def _job(
 def _durations(
     stage: RecordedStage, ordered: Sequence[RecordedContainer], barrier_ms: int, seen: RecordedCluster
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return how long the tasks of a stage last, in the order in which they got their containers."""
+    """Return the task durations of a stage in ms, in order of container allocation."""
     barrier_ms -= seen.node_heartbeat_ms // 2
     known = [_duration(each, barrier_ms, seen) for each in ordered]
     ended = [lasts for lasts, each in zip(known, ordered, strict=True) if not each.runs]
@@ -288,7 +288,7 @@ def _duration(container: RecordedContainer, barrier_ms: int, seen: RecordedClust
 
 
 def _extra_ms(job: RecordedJob, seen: RecordedCluster) -> int:
-    """Return how much longer a job was there after its last task than the model's AM takes to say that it is done."""
+    """Return how much longer (ms) a job lasted after its last task than the model's AM takes to finish."""
     last = max((each for stage in job.stages.values() for each in stage.containers), key=lambda each: each.end_ms)
     if last.with_job:
         return 0
@@ -296,12 +296,12 @@ def _extra_ms(job: RecordedJob, seen: RecordedCluster) -> int:
 
 
 def parents_of(stages: Mapping[StageId, RecordedStage], framework: Recorded) -> dict[StageId, list[StageId]]:
-    """Return which stages each stage waits for: MapReduce's by their kind, others' by when they were asked for.
+    """Return the predecessors of each stage: for MapReduce by kind, for others by request times.
 
-    Those that are waited for come first.
+    Predecessors come first.
     """
     parents: dict[StageId, list[StageId]] = {}
-    by_time = framework not in (Recorded.MAPREDUCE, Recorded.TEZ)  # their priorities say what comes first
+    by_time = framework not in (Recorded.MAPREDUCE, Recorded.TEZ)  # their priorities define the order
     for at, stage in sorted(stages.items(), key=lambda item: (item[1].first_ask_ms if by_time else 0, item[0])):
         above = [(other, stages[other]) for other in parents]
         if framework is Recorded.MAPREDUCE:
@@ -312,7 +312,7 @@ def parents_of(stages: Mapping[StageId, RecordedStage], framework: Recorded) -> 
 
 
 def _waited(stage: RecordedStage, earlier: RecordedStage) -> bool:
-    """Say whether a stage may have waited for another: asked for later, when part of that was done, and ended later."""
+    """Return whether a stage may have waited for another: requested later, after a part of it, and ended later."""
     ends = [each.end_ms for each in earlier.containers if not each.runs]
     if len(ends) < len(earlier.containers) or earlier.first_ask_ms + SLACK_MS > stage.first_ask_ms:
         return False
@@ -361,7 +361,7 @@ def _scenario(seen: RecordedCluster) -> dict[str, Any]:
 
 
 def node_groups(seen: RecordedCluster) -> dict[tuple[int, ...], list[str]]:
-    """Return the names of nodes by what they have, in the order of the model's nodes."""
+    """Return the names of nodes by capacity, in the order of the model's nodes."""
     groups: dict[tuple[int, ...], list[str]] = {}
     for name, (_, total) in seen.nodes.items():
         groups.setdefault(total, []).append(name)
@@ -369,7 +369,7 @@ def node_groups(seen: RecordedCluster) -> dict[tuple[int, ...], list[str]]:
 
 
 def _slow_start(seen: RecordedCluster) -> float:
-    """Return which part of the maps is done when reduces are asked for."""
+    """Return the completed fraction of the maps when reduces are requested."""
     fractions = []
     for job in seen.jobs.values():
         by_name = {at.name: stage for at, stage in job.stages.items()}
@@ -383,9 +383,9 @@ def _slow_start(seen: RecordedCluster) -> float:
 
 
 def _early(seen: RecordedCluster) -> dict[str, float]:
-    """Return which part of the stages before it is done when a stage of no MapReduce job is asked for, if all show it.
+    """Return the completed fraction of predecessors when stages of jobs other than MapReduce are requested.
 
-    Tez asks from a quarter on; others, as Hadoop's load simulator, ask when all is done.
+    Tez requests them from a quarter on; others, such as Hadoop's load simulator, at the end.
     """
     fractions = []
     for job in seen.jobs.values():
@@ -402,7 +402,7 @@ def _early(seen: RecordedCluster) -> dict[str, float]:
 
 
 def _done(stage: RecordedStage, at_ms: int) -> float:
-    """Return which part of a stage's containers had ended at an instant."""
+    """Return the fraction of a stage's containers that had ended at a time."""
     return sum(each.end_ms <= at_ms and not each.runs for each in stage.containers) / len(stage.containers)
 
 
@@ -417,7 +417,7 @@ def _queues(seen: RecordedCluster) -> dict[str, Any]:
 def _below(
     children: Mapping[int, list[tuple[int, RecordedQueue]]], parent: int, seen: RecordedCluster
 ) -> dict[str, Any]:
-    """Return the queues below one, by what each is guaranteed of what its parent has."""
+    """Return the child queues of a queue, with guarantees as fractions of the parent's."""
     own, documents = children.get(parent, []), {}
     whole = sum(queue.guaranteed[0] for _, queue in own if queue.guaranteed)
     most = seen.queues[parent].maximum
@@ -440,16 +440,16 @@ def _percent(part: tuple[int, ...], whole: tuple[int, ...]) -> float:
 
 
 TASKS_MAX: Final = 100_000
-"""A job that says that it has more is left out."""
+"""Jobs with more tasks are skipped."""
 
 BROKEN_MAX: Final = 20
-"""Unusable histories that are reported with the reason; the others are counted."""
+"""Maximum number of unusable histories reported with a reason; the others are counted."""
 
 _FRAMEWORKS: Final = {"MAPREDUCE": Framework.MAPREDUCE, "SPARK": Framework.SPARK}
 
 
 def cluster_of(file: Path, *, trust_code: bool) -> Scenario:
-    """Return a scenario whose own workload may be missing, for it is not used.
+    """Return a scenario whose own workload may be missing, since it is not used.
 
     Raises:
         ConfigError: it cannot be read, or something in it is wrong.
@@ -468,7 +468,7 @@ def cluster_of(file: Path, *, trust_code: bool) -> Scenario:
 
 
 class Histories:
-    """What files and folders of histories have."""
+    """The content of history files and folders."""
 
     def __init__(self) -> None:
         self.runs: dict[str, JobRun] = {}
@@ -477,10 +477,10 @@ class Histories:
         self.broken: list[str] = []
 
     def read(self, paths: Sequence[Path]) -> None:
-        """Read them, in another process.
+        """Read files and folders, in another process.
 
         Raises:
-            UserError: a path is not there, there is no history in any, or a library is missing.
+            UserError: a path is missing, no history is found, or a library is missing.
         """
         sources = 0
         with HistoryReader() as reader:
@@ -512,7 +512,7 @@ class Histories:
             self.runs.setdefault(run.id, run)
 
     def notes(self) -> Iterator[str]:
-        """Yield what is not in the jobs."""
+        """Yield notes about histories that are not among the jobs."""
         yield from self.broken[:BROKEN_MAX]
         if len(self.broken) > BROKEN_MAX:
             yield f"{len(self.broken) - BROKEN_MAX} more histories cannot be used"
@@ -526,7 +526,7 @@ def reduce_histories(histories: Histories, cluster: Scenario) -> Reduced:
     """Return the jobs of histories, on the cluster of a scenario.
 
     Raises:
-        UserError: there is no job in them.
+        UserError: they contain no job.
     """
     if not histories.runs:
         raise UserError(
@@ -552,7 +552,7 @@ def reduce_histories(histories: Histories, cluster: Scenario) -> Reduced:
 
 
 def _stages(run: JobRun) -> list[StageRun]:
-    """Return the stages of which tasks are known."""
+    """Return the stages with known tasks."""
     return [stage for stage in run.stages if stage.measured is Measured.TASKS and stage.durations.count]
 
 
@@ -572,7 +572,7 @@ def _job_of_history(run: JobRun, first_ms: int, generator: np.random.Generator) 
 
 
 def _demand(run: JobRun, stage: StageRun) -> Mapping[str, float]:
-    """Return what a task takes: of Spark's, its part of an executor."""
+    """Return the resources of a task: for Spark its fraction of an executor."""
     if run.key.type != "SPARK":
         return {name: float(amount) for name, amount in stage.demand.items()}
     container_demand: Mapping[str, Any] = next(
@@ -583,7 +583,7 @@ def _demand(run: JobRun, stage: StageRun) -> Mapping[str, float]:
 
 
 def _times(sketch: DurationSketch) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the durations of a sketch in ascending order, with its mean."""
+    """Return durations with a sketch's distribution, ascending, with the same mean."""
     last = max(sketch.count - 1, 1)
     times = np.array([sketch.quantile_ms(at / last) for at in range(sketch.count)])
     mean_ms = float(times.mean())

@@ -1,4 +1,4 @@
-"""What a recording says of a cluster and its jobs: who came, what was asked for, how long each container lasted."""
+"""Extracts cluster and jobs from a recording: arrivals, requests, and the duration of each container."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from treadle.wire.frames import Frame, FrameDecoder
 from treadle.yarn.codes import KILLED_AFTER_APP_COMPLETION, KILLED_BY_APPMASTER, SUCCESS
 
 JobId = tuple[int, int]
-"""Of an application: the ResourceManager's start, and its number."""
+"""ID of an application: the ResourceManager's start time, and its number."""
 
 
 class RecordedContainer(NamedTuple):
-    """A container that ended well, or that still ran when the recording ended. Sorts in the order of allocation."""
+    """A successful container, or one still running at the end of the recording. Sorts by allocation."""
 
     created_ms: int
     number: int
     end_ms: int
-    """When the ResourceManager heard of its end; the recording's end if it still ran."""
+    """When the ResourceManager recorded its end; the recording's end if it was still running."""
     with_job: bool
-    """Did it end, for the ResourceManager, when its application did?"""
+    """Whether it ended, for the ResourceManager, together with its application."""
     runs: bool = False
     node: str = ""
 
@@ -40,11 +40,11 @@ class RecordedStage:
     containers: list[RecordedContainer] = field(default_factory=list)
     first_ask_ms: int = -1
     asked: int = 0
-    """Containers that were asked for when the recording ended."""
+    """Outstanding containers at the end of the recording."""
 
     @property
     def last_end_ms(self) -> int:
-        """When the last of its containers ended; -1 if none did."""
+        """When its last container ended; -1 if none did."""
         return max((each.end_ms for each in self.containers if not each.runs), default=-1)
 
 
@@ -60,12 +60,12 @@ class RecordedJob:
     priority: int
     submit_ms: int
     before: bool
-    """Was it there when the recording began?"""
+    """Whether it existed at the start of the recording."""
     end_ms: int = -1
     """-1: it had not ended."""
     stages: dict[StageId, RecordedStage] = field(default_factory=dict)
     waits: bool = False
-    """Is it submitted, and not activated?"""
+    """Whether it is submitted and not activated."""
     awaits_master: bool = False
     master: tuple[int, ...] = ()
     master_ms: int = -1
@@ -74,18 +74,18 @@ class RecordedJob:
 
     @property
     def framework(self) -> Framework:
-        """Whose application it is."""
+        """The framework of the application."""
         return Framework.of(self.type)
 
     @property
     def first_ask_ms(self) -> int:
-        """When it asked first for a container that is not its AM's; -1 if it did not."""
+        """When it first requested a container other than its AM's; -1: never."""
         return min((each.first_ask_ms for each in self.stages.values() if each.first_ask_ms >= 0), default=-1)
 
 
 @dataclass(slots=True)
 class RecordedQueue:
-    """A queue, with what it has in the default partition, by resource."""
+    """A queue with its amounts in the default partition, by resource."""
 
     parent: int
     path: str
@@ -98,7 +98,7 @@ class RecordedQueue:
 
 @dataclass(slots=True)
 class RecordedCluster:
-    """All of a recording."""
+    """The content of a recording."""
 
     resources: tuple[str, ...] = ()
     counted: tuple[bool, ...] = ()
@@ -109,30 +109,30 @@ class RecordedCluster:
     begin_ms: int = 0
     end_ms: int = 0
     gaps_ms: list[int] = field(default_factory=list)
-    """Between frames."""
+    """Times between frames."""
     limits: list[int] = field(default_factory=list)
-    """The most proposals that the answers might hold."""
+    """Maximum numbers of proposals in the answers."""
     node_heartbeat_ms: int = 1000
     settings: SettingsText | None = None
     engine: str = ""
-    """One of several engines; empty: the first or only one."""
+    """Name of one of several engines; empty: the first or only one."""
     place: Path = Path()
     """The segment that these settings are from."""
     lost: int = 0
-    """Containers that failed, were preempted, lost or given back: what was done again is in another one."""
+    """Containers that failed, were preempted, lost or released; repeated work is in other containers."""
     labels: bool = False
     user_limits: bool = False
     settings_changed: bool = False
     missing: bool = False
-    """Is a segment missing, or can nothing of it be read?"""
+    """Whether a segment is missing or unreadable."""
     notes: list[str] = field(default_factory=list)
 
 
 def read_recorded(files: Sequence[Path], ticks: int | None = None) -> RecordedCluster:
-    """Return what segments say of the cluster and its jobs; with ``ticks`` only up to this many of all that they have.
+    """Return cluster and jobs of segments; with ``ticks`` only of this many first ticks.
 
     Raises:
-        RecordingError: one is no recording, or there is no job in them.
+        RecordingError: one is not a recording, or they contain no job.
         WireError: a frame is malformed.
     """
     looker = _RecordingReader()
@@ -170,23 +170,23 @@ class _Running(NamedTuple):
 
 
 class _RecordingReader:
-    """Looks at frames. Jobs and containers that run outlive a snapshot, indices do not."""
+    """Processes frames. Jobs and running containers outlive a snapshot, indices do not."""
 
     def __init__(self) -> None:
         self.seen = RecordedCluster()
         self._texts: Sequence[str] = ()
         self._job: dict[int, RecordedJob] = {}
         self._asked: dict[tuple[int, int], tuple[StageId, int]] = {}
-        """By application and request key: the stage, and how many containers it asks for."""
+        """By application and request key: the stage, and the number of requested containers."""
         self._nodes: dict[int, str] = {}
         self._running: dict[_Running, StageId] = {}
         self._node_of: dict[_Running, str] = {}
         self._before: dict[_Running, StageId] | None = None
-        """What ran before a snapshot of which not all has come: what that does not have has ended."""
+        """Containers running before an incomplete snapshot: those that it lacks have ended."""
         self._now_ms = 0
 
     def read(self, frame: Frame, texts: Sequence[str]) -> None:
-        """Take a frame."""
+        """Process a frame."""
         header, seen = frame.header, self.seen
         if 0 < self._now_ms < header.rm_time_ms:
             seen.gaps_ms.append(header.rm_time_ms - self._now_ms)
@@ -216,12 +216,12 @@ class _RecordingReader:
             self._before = None
 
     def forget_running(self) -> None:
-        """Take that what ran ended at a time that is not known."""
+        """Set all running containers to ended at an unknown time."""
         self.seen.lost += len(self._running)
         self._running, self._node_of = {}, {}
 
     def end(self) -> None:
-        """Note what ran and was asked for when the recording ended."""
+        """Record running and requested containers at the end of the recording."""
         for each, stage in self._running.items():
             container = RecordedContainer(
                 each.created_ms, each.number, self.seen.end_ms, False, True, self._node_of[each]
@@ -304,12 +304,12 @@ class _RecordingReader:
                     begins and submit_ms < self._now_ms,
                 )
             job = self._job[app] = seen.jobs[id_]
-            job.end_ms = -1  # another attempt of one that was gone
+            job.end_ms = -1  # another attempt of a removed application
             job.waits = event.state[at] == ApplicationState.WAITING
             job.awaits_master = bool(event.awaiting_am[at])
 
     def _gone(self, app: int) -> None:
-        """Forget an application that is gone; what ran of it has ended with it, which no row need say."""
+        """Remove an application; its running containers end with it, which frames need not report."""
         gone = self._job.pop(app, None)
         for key in [key for key in self._asked if key[0] == app]:
             del self._asked[key]
@@ -328,7 +328,7 @@ class _RecordingReader:
             job, key = self._job.get(app), (app, int(event.key[at]))
             priority, count = int(event.priority[at]), int(event.count[at])
             if job is None or job.awaits_master or _is_master(job, priority):
-                continue  # it is its AM's container that is asked for
+                continue  # the request is for its AM's container
             if count <= 0:
                 self._asked.pop(key, None)
                 continue
@@ -375,5 +375,5 @@ class _RecordingReader:
 
 
 def _is_master(job: RecordedJob, priority: int) -> bool:
-    """Say whether only the framework's AMs have this priority."""
+    """Return whether only the framework's AMs have this priority."""
     return priority == 0 and job.framework in (Framework.MAPREDUCE, Framework.TEZ)

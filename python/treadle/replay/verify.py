@@ -1,6 +1,6 @@
-"""Replays recordings under the policy that they were made with, and compares answer by answer, to the byte.
+"""Replays recordings with their own policy, and compares all answers to the byte.
 
-The session gets what a recording says in place of a ResourceManager, a store and a clock.
+The session receives recorded inputs instead of those of a ResourceManager, a store and a clock.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REPLY_MAX_BYTES: Final = 1 << 20
 
 
 class _RefusedError(ConfigError):
-    """Settings that were refused when they were read again."""
+    """Settings that were rejected when they were read again."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -45,7 +45,7 @@ class _RefusedError(ConfigError):
 
 
 class _Recorded(Listener):
-    """What enters beside the frames of a recording, in all the places where a session looks for it."""
+    """The recorded inputs from outside the frames, for all interfaces of a session."""
 
     def __init__(self, keys_for: Sequence[str]) -> None:
         self.tick = Tick(b"", None)
@@ -64,7 +64,7 @@ class _Recorded(Listener):
         return self._clock.pop() if self._clock else 0
 
     def collect(self, frame: Frame) -> list[Event]:
-        # parts that were stopped from outside; other failures come again by themselves
+        # custom parts that were stopped from outside; other failures repeat by themselves
         stopped: list[Event] = [each for each in self.tick.switches if each.call and "took too long" in each.reason]
         return [*self.tick.beside, *stopped]
 
@@ -85,18 +85,18 @@ class _Recorded(Listener):
 
 
 class ReplaySession:
-    """A session that takes ticks: an engine that has learned nothing, and what entered beside its frames."""
+    """A session that processes ticks: a new engine, with the recorded inputs from outside the frames."""
 
     def __init__(self, recorded: RecordedSegment, *, trust_code: bool, other: Settings | None = None) -> None:
-        """Begin as a sidecar does.
+        """Start as a sidecar does.
 
         Args:
-            recorded: the first segment whose ticks it takes
-            trust_code: whether parts of the policy from files may be run
-            other: follow these settings, and not those of the recording
+            recorded: the segment of the first ticks
+            trust_code: whether custom parts of the policy may be executed
+            other: settings to use instead of the recorded ones
 
         Raises:
-            RecordingError: the policy may not be run, or its settings cannot be read.
+            RecordingError: the policy may not be executed, or its settings cannot be read.
         """
         self._engine_name = recorded.segment.engine
         self._place = recorded.path
@@ -118,14 +118,14 @@ class ReplaySession:
 
     @property
     def part_failure(self) -> str:
-        """Why a part of the policy failed, so that another one goes on; empty if none did."""
+        """Why a part of the policy failed, so that another policy continues; empty if none did."""
         return "" if self._session.failure is None else str(self._session.failure)
 
     def take(self, tick: Tick) -> bytes:
         """Return the answer to a tick; empty if the engine failed for good.
 
         Raises:
-            RecordingError: settings in the recording cannot be followed.
+            RecordingError: recorded settings cannot be applied.
         """
         if self._other is not None:
             tick = replace(tick, reading=None, switches=[])
@@ -150,16 +150,16 @@ class ReplaySession:
 
 
 def recorded_settings(source: Source | None, engine: str, place: Path, *, trust_code: bool) -> Settings:
-    """Return the settings that a recording's engine followed.
+    """Return the settings of a recording's engine.
 
     Args:
-        source: what they were read from; None: the defaults
+        source: their source; None: the defaults
         engine: the engine's name, empty for the first or only one
         place: the recording, for errors
-        trust_code: whether parts of the policy from files may be run
+        trust_code: whether custom parts of the policy may be executed
 
     Raises:
-        RecordingError: there are such parts and they are not trusted, or this release cannot follow the settings.
+        RecordingError: it has untrusted custom parts, or this release cannot apply the settings.
     """
     if source is None:
         return default_settings()
@@ -171,10 +171,10 @@ def recorded_settings(source: Source | None, engine: str, place: Path, *, trust_
 
 
 Report = Callable[[str], None]
-"""Takes what is being done."""
+"""Receives progress messages."""
 
 LINES: Final = 10
-"""So many lines, or up to twice as many, whatever is counted."""
+"""Minimum number of progress lines; at most twice as many are reported."""
 
 
 def to_nobody(_: str) -> None:
@@ -182,7 +182,7 @@ def to_nobody(_: str) -> None:
 
 
 def counted_to(report: Report, total: int, text: str) -> Callable[[int], None]:
-    """Return what reports ``text N of TOTAL`` when it is called with N, from 1; not with each where there are many."""
+    """Return a function that reports ``text N of TOTAL`` when it is called with N, from 1, at intervals."""
     every = max(1, total // LINES)
 
     def count(number: int) -> None:
@@ -197,13 +197,13 @@ _ROWS_MAX: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first thing that is not as it was recorded."""
+    """The first difference from the recording."""
 
     segment: str
     tick: int
-    """Of the segment, from 1."""
+    """Number of the tick in its segment, from 1."""
     sequence: int
-    """Of the frame."""
+    """Sequence number of the frame."""
     field: str
     recorded: str
     now: str
@@ -216,50 +216,50 @@ class Difference:
 
 @dataclass(slots=True)
 class Verdict:
-    """What a replay found."""
+    """The result of a replay."""
 
     segments: int = 0
     form_only: int = 0
-    """Of these, how many were not replayed: only their form was checked."""
+    """Number of segments of which only the form was checked."""
     ticks: int = 0
-    """Answers of the segments that were replayed."""
+    """Answers of the replayed segments."""
     proposals: int = 0
     different: int = 0
-    """Answers that are not as recorded; those after the first may follow from it."""
+    """Answers that differ; those after the first may be its consequences."""
     decisions_different: int = 0
-    """Of these, how many are so in more than the text of the status."""
+    """Answers that differ in more than the status text."""
     missing: int = 0
-    """Segments of which nothing can be read, and gaps before segments that followed others."""
+    """Unreadable segments, and gaps before segments that followed others."""
     first: Difference | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
     def in_part(self) -> bool:
-        """Is there a segment that cannot be read to its end?"""
+        """Whether a segment cannot be read to its end."""
         return any(READABLE_PART in note for note in self.notes)
 
     @property
     def same(self) -> bool:
-        """Was every segment replayed, with every answer as it was recorded?"""
+        """Whether every segment was replayed with identical answers."""
         return self.first is None and not self.form_only
 
 
 def verify(files: Sequence[Path], *, trust_code: bool = False, report: Report = to_nobody) -> Verdict:
-    """Replay segments, in order: each with the session of the one that it follows.
+    """Replay segments in order, each with the session of its predecessor.
 
-    One that does not lead back to the start of its sidecar is read, and not replayed.
+    A segment that does not lead back to the start of its sidecar is only read.
 
     Args:
         files: the segments
-        trust_code: whether parts of the policy from files may be run
-        report: is told which segment is under way
+        trust_code: whether custom parts of the policy may be executed
+        report: receives the segment in progress
 
     Raises:
-        RecordingError: one is no recording, has another form, or cannot be replayed.
+        RecordingError: one is not a recording, has another form, or cannot be replayed.
     """
     verdict, missing = Verdict(), list[str]()
     shared: dict[str, list[str]] = {}
-    """What holds of several segments, and of which."""
+    """Notes with the segments that they apply to."""
     again: ReplaySession | None = None
     count = counted_to(report, len(files), "deciding again: segment")
     for recorded in open_all(files, missing):
@@ -283,7 +283,7 @@ def verify(files: Sequence[Path], *, trust_code: bool = False, report: Report = 
 
 
 def note_hashes(recorded: RecordedSegment) -> list[str]:
-    """Return what of a recording's makers is not as here."""
+    """Return the differences between a recording's code and libraries and the present ones."""
     segment, notes = recorded.segment, []
     if segment.engine_hash != engine_hash():
         notes.append(f"another engine recorded it: {segment.engine_hash}, here {engine_hash()}")
@@ -295,14 +295,14 @@ def note_hashes(recorded: RecordedSegment) -> list[str]:
 
 
 def _of_all(note: str, names: Sequence[str], segments: int) -> str:
-    """Return a note with the segments that it is about; what holds of several has one line."""
+    """Return a note with its segments; a note of all segments gets one line."""
     if len(names) == segments > 1:
         return f"all {segments} segments: {note}"
     return f"{', '.join(names)}: {note}"
 
 
 def _replay(recorded: RecordedSegment, again: ReplaySession, verdict: Verdict) -> None:
-    """Let a session take a segment's ticks, and compare its answers."""
+    """Pass a segment's ticks to a session, and compare its answers."""
     for number, tick in enumerate(recorded.ticks, 1):
         answer = again.take(tick)
         verdict.ticks += 1
@@ -319,7 +319,7 @@ def _replay(recorded: RecordedSegment, again: ReplaySession, verdict: Verdict) -
 
 
 def _check_form(recorded: RecordedSegment) -> None:
-    """See that frames and answers can be read and belong together, without an engine.
+    """Check that frames and answers are readable and match, without an engine.
 
     Raises:
         RecordingError: they do not.
@@ -329,7 +329,7 @@ def _check_form(recorded: RecordedSegment) -> None:
         try:
             header = read_frame_header(tick.frame)[0]
             answer = decode_answer(tick.answer, _ROWS_MAX)
-            if not answer.resend:  # the engine took the frame
+            if not answer.resend:  # the engine accepted the frame
                 decoder.decode(tick.frame)
         except WireError as error:
             raise RecordingError(f"{recorded.path}: tick {number} cannot be read: {error}") from error

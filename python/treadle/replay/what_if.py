@@ -1,11 +1,10 @@
-"""What would have happened under other policies: the jobs of a recording on the simulator's model of its cluster.
+"""What-if replays: the jobs of a recording under other policies, on the simulator's model of its cluster.
 
-The recording itself goes on until the first different decision; there the model takes over. The jobs that came are the
-jobs that come, with the containers that they had. When these are asked for is the application masters' doing, as in the
-simulator. How wrong that is, the recorded policy shows: what the model makes of it, from the same instant on, stands
-beside what there was.
+The recording is used until the first different decision, where the model takes over. The jobs are the recorded ones
+with their containers; application masters request them as in the simulator. The recorded policy shows the model's
+error: its simulation from the same time on is compared with the recording.
 
-Where another policy first decides otherwise than the recorded one, on the recorded frames themselves.
+`first_difference` finds the first decision of another policy that differs, on the recorded frames.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from treadle.wire.schema import WireError
 _ROWS_MAX: Final = 1 << 30
 
 OBSERVED: Final = "the recorded answers were observed, not followed"
-"""Why the model takes over with the first decision of a recording in mode observe_only."""
+"""Why the model takes over at the first decision of a recording in mode observe_only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +47,15 @@ class Switch:
     at_ms: int
     """By the ResourceManager's clock."""
     after_s: float
-    """Since the recording's begin."""
+    """Since the start of the recording."""
     ticks: int
-    """Frames up to it, this one counted."""
+    """Number of frames up to it, inclusive."""
     segment: str
     why: str
 
 
 def same_settings(settings: Settings, own: Settings, seen: RecordedCluster) -> bool:
-    """Say whether settings are those of the recording, as far as decisions go by them."""
+    """Return whether settings equal the recorded ones, as far as decisions depend on them."""
     if seen.settings_changed:
         return False
     plain = [
@@ -69,17 +68,17 @@ def same_settings(settings: Settings, own: Settings, seen: RecordedCluster) -> b
 def first_difference(
     files: Sequence[Path], seen: RecordedCluster, settings: Settings | None, name: str, *, trust_code: bool
 ) -> Switch | None:
-    """Return where a policy first decides otherwise; None if it decides as was recorded, to the end.
+    """Return the first decision of a policy that differs from the recorded ones; None if all are equal.
 
-    It is given the recorded frames, and what came beside them, as long as its proposals are the recorded ones. It
-    begins with the first snapshot alone: a recording has nothing of what an engine had learned before.
+    The policy receives the recorded frames and other recorded inputs while its proposals are equal. It starts with the
+    first snapshot: recordings do not contain earlier engine state.
 
     Args:
         files: the segments
-        seen: what is in them
-        settings: the policy; None: that of the recording
-        name: of the policy, for errors
-        trust_code: whether parts of the recorded policy from files may be run
+        seen: their content
+        settings: the policy; None: the recorded one
+        name: the policy's name, for errors
+        trust_code: whether custom parts of the recorded policy may be executed
 
     Raises:
         UserError: a part of the policy failed.
@@ -104,7 +103,7 @@ def first_difference(
 
 
 def _difference(was: bytes, now: bytes) -> str:
-    """Return in which way two answers decide differently; empty if they do not."""
+    """Return the kind of difference between the decisions of two answers; empty if they are equal."""
     try:
         one, other = (decode_answer(each, _ROWS_MAX).proposals for each in (was, now))
     except WireError:
@@ -122,7 +121,7 @@ def _equal(one: Proposals, other: Proposals, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Completion times of jobs alike, in seconds; of jobs that came and ended within the recording."""
+    """Completion times in seconds of a group of jobs that arrived and ended within the recording."""
 
     by: str
     """all, queue, user, type or size."""
@@ -135,18 +134,18 @@ class Group:
 
 @dataclass(slots=True)
 class Outcome:
-    """The jobs' outcomes: in the recording, or by the model under a policy."""
+    """The jobs' results: in the recording, or in the model under a policy."""
 
     policy: str
     seed: int
     makespan_s: float
-    """From the first arrival to the last end of the jobs that are compared."""
+    """From the first arrival to the last end of the compared jobs."""
     groups: list[Group] = field(default_factory=list)
     unfinished: int = 0
     utilisation: dict[str, float] = field(default_factory=dict)
-    """By resource; of the model alone."""
+    """By resource; for the model only."""
     share_error: float = math.nan
-    """How far leaves were from their shares under H-DRF; of the model alone."""
+    """Distance of leaves from their H-DRF shares; for the model only."""
 
     @property
     def mean_s(self) -> float:
@@ -156,7 +155,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What is replayed, once looked through."""
+    """A recording after its first pass."""
 
     files: Sequence[Path]
     cluster: RecordedCluster
@@ -164,27 +163,27 @@ class Recording:
     """The recorded policy."""
     trust_code: bool
     reduced: Reduced
-    """As the model takes it from the recording's start."""
+    """Input of the simulator from the recording's start."""
 
 
 @dataclass(slots=True)
 class WhatIf:
-    """What would have been under a policy."""
+    """The result of a policy."""
 
     policy: str
     switch: Switch | None
-    """Where the model takes over; None: the policy decides as was recorded, and so it is what there was."""
+    """Where the model takes over; None: the policy makes the recorded decisions, so the recording is the result."""
     outcomes: list[Outcome]
-    """A seed after the other."""
+    """By seed."""
     of_recorded: list[Outcome]
-    """The recorded policy, with the model from the same instant on."""
+    """The recorded policy, simulated from the same time on."""
 
 
 def open_recording(files: Sequence[Path], *, trust_code: bool, report: Report = to_nobody) -> Recording:
-    """Look through a recording.
+    """Read a recording.
 
     Raises:
-        UserError: no job came and ended in it, or its policy cannot be followed.
+        UserError: no job arrived and ended in it, or its policy cannot be used.
         WireError: a frame is malformed.
     """
     report(f"looking through {counted(len(files), 'segment')}")
@@ -198,14 +197,14 @@ def open_recording(files: Sequence[Path], *, trust_code: bool, report: Report = 
 
 
 def replayed(recording: Recording, policies: Sequence[Policy], seeds: int, report: Report = to_nobody) -> list[WhatIf]:
-    """Return what would have been under each policy.
+    """Return the result of each policy.
 
     Raises:
-        UserError: a policy does not go with the cluster, or fails.
+        UserError: a policy does not fit the cluster, or fails.
     """
     results: list[WhatIf] = []
     starts: dict[int, tuple[Reduced, list[Outcome]]] = {}
-    """By the frames up to it, where the model takes over, and what it makes of the recorded policy from there."""
+    """By the number of frames before the switch: the model's input, and its results for the recorded policy."""
     there = as_recorded(recording.reduced)
     for policy in policies:
         name, settings = settings_of(policy, recording.reduced.scenario)
@@ -230,7 +229,7 @@ def replayed(recording: Recording, policies: Sequence[Policy], seeds: int, repor
 
 
 def modelled(reduced: Reduced, name: str, settings: Settings, seeds: int, report: Report = to_nobody) -> list[Outcome]:
-    """Return what the model makes of a policy from where it takes over, a seed after the other.
+    """Return the model's results for a policy, by seed.
 
     Raises:
         UserError: the policy fails.
@@ -250,10 +249,10 @@ def modelled(reduced: Reduced, name: str, settings: Settings, seeds: int, report
 def outcomes_of(
     reduced: Reduced, policies: Sequence[Policy], seeds: int, report: Report = to_nobody
 ) -> dict[str, list[Outcome]]:
-    """Return what the model makes of each policy, a seed after the other, by the policy's name.
+    """Return the model's results for each policy, by name and seed.
 
     Raises:
-        UserError: a policy does not go with the cluster, or fails.
+        UserError: a policy does not fit the cluster, or fails.
     """
     scenario = reduced.scenario.with_jobs(reduced.workload)
     outcomes: dict[str, list[Outcome]] = {}
@@ -267,7 +266,7 @@ def outcomes_of(
 
 
 def as_recorded(reduced: Reduced) -> Outcome:
-    """Return what there was."""
+    """Return the recorded outcome."""
     took = {job.id: (job.end_ms - job.submit_ms) / 1000 for job in reduced.compared}
     return Outcome(
         "recorded", 0, _span([(job.submit_ms, job.end_ms) for job in reduced.compared]), _groups(reduced, took)
@@ -279,7 +278,7 @@ def _modelled(run: Run, reduced: Reduced) -> Outcome:
     there = {} if reduced.situation is None else reduced.situation.jobs
     ended = {id_ for id_, job in there.items() if job.stands == AppState.FINISHED}
     for job in reduced.compared:
-        if job.id in ended:  # as it was
+        if job.id in ended:  # as recorded
             took[job.id] = (job.end_ms - job.submit_ms) / 1000
             spans.append((job.submit_ms - reduced.begin_ms, job.end_ms - reduced.begin_ms))
     for row, seconds in zip(run.jobs, run.completion_s.tolist(), strict=True):
@@ -321,7 +320,7 @@ def _groups(reduced: Reduced, took: dict[str, float]) -> list[Group]:
 
 
 def error(modelled: Sequence[Outcome], real: Outcome) -> tuple[float, float]:
-    """Return how far a model is off of what there was: of the makespan, and of the mean completion time."""
+    """Return the model's relative errors of makespan and mean completion time."""
     return (
         mean(each.makespan_s for each in modelled) / real.makespan_s - 1.0,
         mean(each.mean_s for each in modelled) / real.mean_s - 1.0,

@@ -1,6 +1,6 @@
-"""Simulations from Python: a scenario, a policy, a seed; the results are tables of numpy.
+"""Simulations from Python: a scenario, a policy, a seed; the results are numpy tables.
 
-docs/simulate-from-python.md is the page. What this package exports stays; all else in its modules may change.
+See docs/simulate-from-python.md. This package's exports are stable; its modules may change.
 
 >>> from treadle.simulate import Scenario, simulate
 >>> run = simulate(Scenario.read("scenario.yaml"), "hdrf")  # doctest: +SKIP

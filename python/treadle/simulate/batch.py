@@ -1,4 +1,4 @@
-"""Runs simulations of a scenario: one, or all of several policies and seeds, on as many cores as are wanted."""
+"""Runs simulations of a scenario: a single one, or several policies and seeds, on several cores."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from treadle.simulator.simulation import Progress, SimulatedRun, check_possible,
 from treadle.workload.job import Workload
 
 SIZES: Final = ((1, "1 to 10 tasks"), (11, "11 to 100"), (101, "101 to 1,000"), (1001, "over 1,000"))
-"""Classes of jobs: the least number of tasks, and what a class is called."""
+"""Classes of jobs: minimum number of tasks, and the name of the class."""
 
 BOUNDED_S: Final = 10.0
-"""A bounded slowdown counts a job as if nothing could end it sooner than this."""
+"""Lower bound, in seconds, of the ideal time in a bounded slowdown."""
 STATISTICS: Final[Mapping[str, int | None]] = {"mean": None, "P50": 50, "P90": 90, "P99": 99}
 
 Table = Records | Mapping[str, Any]
@@ -53,13 +53,13 @@ Table = Records | Mapping[str, Any]
 
 
 def completion_s(jobs: Table) -> F64:
-    """Return how long each job took in seconds, shape (jobs,); NaN for one that did not end well."""
+    """Return each job's completion time in seconds, shape (jobs,); NaN for an unsuccessful one."""
     took = (np.asarray(jobs["end_ms"], np.float64) - np.asarray(jobs["arrival_ms"], np.float64)) / 1000.0
     return np.where(np.asarray(jobs["state"], object) == "done", took, np.nan)
 
 
 def slowdown(jobs: Table) -> F64:
-    """Return how many times as long as its bound each job took, shape (jobs,); NaN for one that did not end well.
+    """Return each job's completion time over its lower bound, shape (jobs,); NaN for an unsuccessful one.
 
     The bound is ``ideal_ms``; a job without work has none, and is NaN too.
     """
@@ -79,9 +79,9 @@ def size_classes(jobs: Table) -> Any:
 
 
 def figures_of(jobs: Table) -> dict[str, float]:
-    """Return completion, wait (completion less bound), slowdown and bounded slowdown of jobs that ended well.
+    """Return completion, wait (completion minus bound), slowdown and bounded slowdown of successful jobs.
 
-    Each by `STATISTICS`, of all jobs and by class of their sizes: ``completion, mean`` and ``wait, P99, 11 to 100``.
+    Each with `STATISTICS`, for all jobs and by size class: ``completion, mean`` and ``wait, P99, 11 to 100``.
     """
     took, ideal = completion_s(jobs), np.asarray(jobs["ideal_ms"], np.float64) / 1000.0
     quantities = {
@@ -107,9 +107,9 @@ def _statistic(values: F64, part: int | None) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """One policy with one seed. Every table has the same rows under every policy, so that runs can be paired.
+    """The result of one policy and seed. Tables have the same rows under every policy, so that runs can be paired.
 
-    docs/simulate-from-python.md has the columns.
+    See docs/simulate-from-python.md for the columns.
     """
 
     policy: str
@@ -128,12 +128,12 @@ class Run:
 
     @property
     def completion_s(self) -> F64:
-        """How long each job took from its arrival to its end, shape (jobs,); NaN for one that did not end well."""
+        """Each job's time from arrival to end in seconds, shape (jobs,); NaN for an unsuccessful one."""
         return completion_s(self.jobs)
 
     @property
     def slowdown(self) -> F64:
-        """How many times as long as the bound ``ideal_ms`` each job took, shape (jobs,); NaN as `completion_s`."""
+        """Each job's completion time over its lower bound ``ideal_ms``, shape (jobs,); NaN as in `completion_s`."""
         return slowdown(self.jobs)
 
 
@@ -156,20 +156,20 @@ NOBODY: Final[dict[str, Any]] = {"jobs": [{"stages": []}]}
 
 @dataclass(frozen=True)
 class Scenario:
-    """A cluster, its queues, what goes wrong, and the jobs (docs/scenarios.md)."""
+    """A cluster, its queues, its failures, and the jobs (docs/scenarios.md)."""
 
     model: ScenarioModel
-    """Every field of the file, as `treadle.simulator.scenario` has them."""
+    """Every field of the file; see `treadle.simulator.scenario`."""
     folder: Path = Path()
-    """Where paths in it begin."""
+    """The folder of relative paths."""
     file: str = "scenario"
-    """What errors call it."""
+    """Its name in errors."""
     text: str | None = None
-    """What is in the file; None: it was made in Python."""
+    """Content of the file; None if it was created in Python."""
     source: Workload | Callable[[int], Workload] | None = None
-    """The caller's jobs, or what makes them from a seed; None: the scenario's own."""
+    """The caller's jobs, or a function that makes them from a seed; None: the scenario's own."""
     trust_code: bool = False
-    """May Python files be run that it names?"""
+    """Whether Python files that it names may be executed."""
 
     @classmethod
     def read(cls, file: str | Path, *, trust_code: bool = False) -> Scenario:
@@ -177,7 +177,7 @@ class Scenario:
 
         Args:
             file: its path
-            trust_code: whether Python files may be run that it names, for jobs or in policies
+            trust_code: whether Python files that it names, for jobs or in policies, may be executed
 
         Raises:
             ConfigError: it cannot be read, or it has errors: the message names line, field and remedy.
@@ -189,9 +189,9 @@ class Scenario:
 
     @classmethod
     def of(cls, document: Mapping[str, Any], folder: str | Path = ".", *, trust_code: bool = False) -> Scenario:
-        """Return the scenario that a mapping is, as if it stood in a YAML file in ``folder`` (see `read`).
+        """Return the scenario in a mapping, equivalent to a YAML file in ``folder`` (see `read`).
 
-        ``workload`` may be left out where `with_jobs` follows.
+        ``workload`` may be omitted if `with_jobs` follows.
 
         Raises:
             ConfigError: something in it is wrong.
@@ -216,7 +216,7 @@ class Scenario:
         """Return the jobs of a seed.
 
         Raises:
-            UserError: a file cannot be read, a generator refuses its parameters, or a function gives something else.
+            UserError: a file cannot be read, a generator rejects its parameters, or a function returns no workload.
         """
         if self.source is None:
             return jobs_of(self.model, self.folder, seed)
@@ -236,7 +236,7 @@ SHOWN_MAX = 20
 
 
 def check_trees(settings: Settings, scenario: ScenarioModel, file: str) -> None:
-    """See that each tree that a policy shares by names at least one leaf of the scenario.
+    """Check that each configured tree of a policy names at least one leaf of the scenario.
 
     Raises:
         UserError: one names none: it would share nothing, and all queues would share the rest.
@@ -269,7 +269,7 @@ def queue_problems(settings: Settings, scenario: ScenarioModel) -> tuple[list[st
 
 
 def _lost(settings: Settings, scenario: ScenarioModel, leaves: list[str]) -> list[str]:
-    """Return which queues of engines' selectors are none of the scenario's."""
+    """Return the queues in engines' selectors that the scenario lacks."""
     known = {leaf[: at + 1].removesuffix(".") for leaf in leaves for at in range(len(leaf)) if leaf[at] == "."}
     queues = list(lost_queues(settings.engines, {*leaves, *known}))
     if settings.source is None or scenario.engines:
@@ -279,12 +279,12 @@ def _lost(settings: Settings, scenario: ScenarioModel, leaves: list[str]) -> lis
 
 
 def leaf_paths(scenario: ScenarioModel) -> list[str]:
-    """Return the paths of a scenario's leaves, from ``root`` on."""
+    """Return the paths of a scenario's leaves, starting with ``root``."""
     return [f"root.{leaf}" for leaf in leaves_of(scenario)]
 
 
 def named_queues(settings: Settings) -> Iterator[tuple[str, list[str]]]:
-    """Yield, for each tree of a policy or of its engines' policies, where it stands and the leaves that it names."""
+    """Yield for each tree of a policy, or of its engines' policies, its location and its leaves."""
     file = f"{settings.source.file}: " if settings.source else ""
     entries: Mapping[str, Settings] = settings.entries or {"": settings}
     for name, each in entries.items():
@@ -308,7 +308,7 @@ def _shown(names: list[str]) -> str:
 
 
 DIED: Final = "look whether the machine ran out of memory, and use a smaller --jobs"
-"""What to do where a process has ended without an answer."""
+"""The remedy if a process has ended without a result."""
 
 _SAFE_PATH: Final = "PYTHONSAFEPATH"
 
@@ -317,10 +317,10 @@ R = TypeVar("R")
 
 @contextmanager
 def processes(count: int) -> Iterator[ProcessPoolExecutor]:
-    """Yield so many processes at most, for `submitted`; left by an exception, as Ctrl-C is one, they end at once."""
+    """Yield a pool of at most ``count`` processes for `submitted`; an exception such as Ctrl-C terminates them."""
     before = set(multiprocessing.active_children())
     safe_before = os.environ.get(_SAFE_PATH)
-    os.environ[_SAFE_PATH] = "1"  # each begins by importing modules: none of the current folder
+    os.environ[_SAFE_PATH] = "1"  # each starts by importing modules: none from the current folder
     # a fork of a process with threads may hang
     pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), register_parts)
     whole = False
@@ -337,10 +337,10 @@ def processes(count: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def submitted(pool: ProcessPoolExecutor, call: Callable[..., R], *given: Any) -> Future[R]:
-    """Have a process call a function.
+    """Call a function in a process.
 
-    One that is started for that does not hear of Ctrl-C, not even while it starts: that goes to all processes of a
-    terminal, and the one that waits for these ends them.
+    A process started for that ignores Ctrl-C, even while it starts: the terminal sends it to all processes, and the
+    waiting process terminates the others.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -350,10 +350,10 @@ def submitted(pool: ProcessPoolExecutor, call: Callable[..., R], *given: Any) ->
 
 
 def group_warnings(warnings: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return who is warned of what, each once; what all of several policies are warned of is the scenario's: of nobody.
+    """Return distinct warnings with their policies; one of all policies belongs to the scenario (empty name).
 
     Args:
-        warnings: of each run its policy and a warning, an empty one if there is none
+        warnings: policy and warning of each run, an empty warning if there is none
     """
     policies: dict[str, None] = {}
     policies_by_text: dict[str, dict[str, None]] = {}
@@ -372,12 +372,12 @@ def group_warnings(warnings: Iterable[tuple[str, str]]) -> list[tuple[str, str]]
 SEED_MAX: Final = 2**31
 
 Policy = str | Path | Settings
-"""A treadle.yaml, the name of a ready-made policy, or settings that were read."""
+"""A treadle.yaml, the name of a ready-made policy, or settings."""
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """All that a run depends on."""
+    """All inputs of a run."""
 
     scenario: Scenario
     policy: str
@@ -387,7 +387,7 @@ class RunSpec:
     check: bool = True
     allow_impossible: bool = False
     tasks: bool = True
-    """Keep the table of tasks: of large workloads it is large."""
+    """Whether to keep the table of tasks, which is large for large workloads."""
 
 
 @dataclass(frozen=True)
@@ -397,14 +397,14 @@ class Outcome:
     result: Run | FailedRun
     notes: tuple[str, ...] = ()
     stuck: bool = False
-    """Did jobs wait for what they would never get, and was that not allowed?"""
+    """Whether jobs waited for unavailable resources although that was not allowed."""
 
 
 def run_line(line: RunSpec, progress: Progress | None = None) -> Outcome:
     """Run a line.
 
     Raises:
-        UserError: the scenario, the policy and the jobs do not go together, or a job can never run.
+        UserError: the scenario, the policy and the jobs do not fit together, or a job can never run.
     """
     check_trees(line.settings, line.scenario.model, line.scenario.file)
     try:
@@ -426,7 +426,7 @@ def run_line(line: RunSpec, progress: Progress | None = None) -> Outcome:
 
 
 _latest: list[tuple[Scenario, int, Workload]] = []
-"""The jobs that were made last: the lines of a seed come one after another, and a large file is read once."""
+"""The latest jobs: the lines of a seed are adjacent, so a large file is read once."""
 
 
 def _jobs(scenario: Scenario, seed: int) -> Workload:
@@ -436,10 +436,10 @@ def _jobs(scenario: Scenario, seed: int) -> Workload:
 
 
 def run_lines(lines: Sequence[RunSpec], jobs: int = 1) -> Iterator[Outcome]:
-    """Yield the outcomes of lines in their order; with ``jobs`` above 1 in that many processes.
+    """Yield the outcomes of lines in order; with ``jobs`` above 1 in that many processes.
 
     Raises:
-        UserError: as `run_line`, or a process died; lines that have not ended do not go on.
+        UserError: see `run_line`, or a process died; unfinished lines are cancelled.
     """
     if jobs <= 1 or len(lines) <= 1:
         for line in lines:
@@ -457,7 +457,7 @@ def run_lines(lines: Sequence[RunSpec], jobs: int = 1) -> Iterator[Outcome]:
 
 
 def _in_worker(line: RunSpec) -> Outcome | str:
-    """Run a line; return the text of a mistake, since an exception may not travel between processes."""
+    """Run a line; return the text of an error, since an exception may not be picklable."""
     try:
         return run_line(line)
     except UserError as error:
@@ -470,7 +470,7 @@ def settings_of(policy: Policy, scenario: Scenario, *, trust_code: bool = True) 
     Args:
         policy: the policy
         scenario: the scenario
-        trust_code: whether Python files may be run that the policy's file names; not if the caller did not name it
+        trust_code: whether Python files that the policy's file names may be executed; False unless the caller named it
 
     Raises:
         ConfigError: its file is wrong.
@@ -503,16 +503,16 @@ def simulate(
     """Run a scenario under one policy.
 
     Args:
-        scenario: what runs where.
+        scenario: cluster and jobs.
         policy: a treadle.yaml, the name of a ready-made policy, or settings; None: the defaults.
-        seed: of all chance; None: the scenario's.
-        check: check the simulator's invariants at every step; off it is faster.
-        allow_impossible: go on with jobs that can never run.
-        progress: is called with (jobs that ended, all jobs, time in ms) now and then.
+        seed: of all random draws; None: the scenario's.
+        check: check the simulator's invariants at every step; without it is faster.
+        allow_impossible: continue with jobs that can never run.
+        progress: called at intervals with (finished jobs, all jobs, time in ms).
 
     Raises:
-        UserError: the scenario, its jobs and the policy do not go together; a part of the policy failed; or jobs
-            waited for resources that they would never get.
+        UserError: the scenario, its jobs and the policy do not fit together; a part of the policy failed; or jobs
+            waited for unavailable resources.
     """
     _check_scenario(scenario)
     name, settings = settings_of(default_settings() if policy is None else policy, scenario)
@@ -533,16 +533,16 @@ def simulate_all(
     """Run a scenario under several policies with several seeds: seed by seed, policy by policy.
 
     Args:
-        scenario: what runs where.
-        policies: as of `simulate`; each has a name of its own.
-        seeds: which; a number is how many, from the scenario's on.
-        jobs: processes; None: as many as there are cores. A script that wants several must guard its own work by
-            ``if __name__ == "__main__":``, as `multiprocessing` demands.
-        check: as of `simulate`.
-        allow_impossible: as of `simulate`.
+        scenario: cluster and jobs.
+        policies: see `simulate`; names must be distinct.
+        seeds: the seeds, or their number, starting with the scenario's.
+        jobs: processes; None: one per core. A script that uses several must guard its own work by ``if __name__ ==
+            "__main__":``, because of `multiprocessing`.
+        check: see `simulate`.
+        allow_impossible: see `simulate`.
 
     Raises:
-        UserError: as `simulate`.
+        UserError: see `simulate`.
     """
     _check_scenario(scenario)
     chosen = [settings_of(policy, scenario) for policy in policies]
@@ -568,10 +568,10 @@ def _check_scenario(scenario: object) -> None:
 
 
 def _wanted_seeds(seeds: int | Iterable[int], first: int) -> list[int]:
-    """Return the seeds; a number is so many from the first on.
+    """Return the seeds; for a number, as many from ``first`` on.
 
     Raises:
-        UserError: there is none, or one is no seed.
+        UserError: there is none, or one is not a valid seed.
     """
     if not isinstance(seeds, Iterable):
         count = _whole("seeds", seeds)
@@ -599,10 +599,10 @@ def _whole(what: str, number: object) -> int:
 
 
 def finished(outcome: Outcome) -> Run:
-    """Return a run that may be called one.
+    """Return the run of a complete outcome.
 
     Raises:
-        UserError: a part failed, or jobs waited for resources that they would never get.
+        UserError: a part failed, or jobs waited for unavailable resources.
     """
     if isinstance(outcome.result, FailedRun):
         raise UserError(f"{outcome.result.policy}: {outcome.result.failure}")

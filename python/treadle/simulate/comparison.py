@@ -1,8 +1,8 @@
-"""What sets runs side by side: slowdowns by class and queue, and policies pair by pair, with intervals over seeds.
+"""Comparison of runs: slowdowns by class and queue, and pairs of policies, with intervals over seeds.
 
-Intervals are of 95 %, by Student's t, one value a seed. Whether a policy is better than a baseline is Student's t over
-log ratios of paired draws; *undecided* is an answer. Results are also written as tables, comma-separated or as Parquet,
-for spreadsheets, R and data frames.
+Intervals are 95 % intervals by Student's t, with one value per seed. Whether a policy is better than a baseline is
+decided by Student's t over log ratios of paired draws; *undecided* is a possible result. Results are also written as
+tables, in CSV or Parquet, for spreadsheets, R and data frames.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from treadle.simulate.batch import (
 from treadle.simulator.results import Summary
 
 FEW: Final = 10
-"""With fewer seeds than this an interval says little: one odd seed may carry it."""
+"""With fewer seeds than this an interval is unreliable: one outlier may determine it."""
 
 LEVEL: Final = 0.95
 _STUDENT: Final = (
@@ -65,7 +65,7 @@ class Interval(NamedTuple):
 
 
 def student(degrees: int) -> float:
-    """Return the t that Student's distribution lies within, on both sides, with probability 95 %."""
+    """Return the two-sided 95 % quantile of Student's t."""
     if degrees <= len(_STUDENT):
         return _STUDENT[degrees - 1]
     # Fisher's expansion about the normal distribution; from 21 degrees on it is off by less than one in 100,000
@@ -77,7 +77,7 @@ def student(degrees: int) -> float:
 
 
 def interval_of(values: Sequence[float] | F64) -> Interval:
-    """Return the mean of one value a seed, and its interval; values that are not finite are left out."""
+    """Return the mean of one value per seed, and its interval; NaN and infinite values are omitted."""
     known = np.asarray(values, np.float64)
     known = known[np.isfinite(known)]
     if not len(known):
@@ -129,7 +129,7 @@ def _pairs(values: Sequence[float] | F64, others: Sequence[float] | F64) -> tupl
 
 
 RESOLVED: Final = 0.02
-"""The difference for which `Verdict.needed` draws are enough."""
+"""The half width, as a fraction, for which `Verdict.needed` draws are sufficient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Verdict:
     high: float
     """The 95 % interval of the change; infinite for a single draw."""
     needed: int | None
-    """Draws for an interval of 2 % to either side, with the deviation of these draws; None: it is not known."""
+    """Number of draws for a 2 % interval to either side, from the deviation of these draws; None: unknown."""
 
     @property
     def word(self) -> Literal["less", "more", "undecided"]:
@@ -181,15 +181,15 @@ class Verdict:
 
 
 LATER: Final = 1.1
-"""A job ends later than under the baseline if it takes more than this many times as long."""
+"""A job ends later than under the baseline if it takes more than this multiple of its time."""
 
 
 def lateness(took: F64, others: F64) -> tuple[float, float]:
-    """Return the share of jobs that take over 10 % longer than under the baseline, and the worst ratio.
+    """Return the fraction of jobs that take over 10 % longer than under the baseline, and the worst ratio.
 
     Args:
-        took: how long each job took
-        others: the same jobs under the baseline
+        took: duration of each job
+        others: durations of the same jobs under the baseline
     """
     known = np.isfinite(took) & np.isfinite(others) & (others > 0)
     ratios = took[known] / others[known]
@@ -233,14 +233,14 @@ def _needed(deviation: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """How many times as long as their bounds the jobs of a group took under a policy; a value a seed, then the mean."""
+    """Completion time over lower bound of a group of jobs under a policy; a value per seed, then the mean."""
 
     policy: str
     by: str
     """all, size or queue."""
     group: str
     jobs: int
-    """That ended well, of all seeds."""
+    """Successful jobs of all seeds."""
     mean: Interval
     p50: Interval
     p99: Interval
@@ -254,7 +254,7 @@ class Pair:
     policy: str
     other: str
     jobs: int
-    """That ended well under both, of all seeds: only these are compared."""
+    """Jobs successful under both, of all seeds: only these are compared."""
     ratio: Interval
     """Mean completion time under ``policy`` over that under ``other``: below 1 ``policy`` is quicker."""
     p99_ratio: Interval
@@ -280,7 +280,7 @@ class Against:
     figures: dict[str, Verdict]
     """By the names of `COMPARED`."""
     late: Interval
-    """Share of jobs that took over 10 % longer than under the baseline."""
+    """Fraction of jobs that took over 10 % longer than under the baseline."""
     worst: Interval
     """The largest ratio of a job's completion times."""
 
@@ -320,7 +320,7 @@ def against_of(runs: Sequence[Run | Summary], baseline: str) -> list[Against]:
 
 
 TRIED_AGAINST: Final = "fair"
-"""The ready-made policy that another one is tried against: YARN's own order among applications."""
+"""The ready-made baseline for tried policies: YARN's own order among applications."""
 
 TRIED_SEEDS: Final = 10
 
@@ -344,7 +344,7 @@ TRIED: Final[Mapping[str, dict[str, Any]]] = {
         "demand": {"memory-mb": 8192, "vcores": 1},
     },
 }
-"""Workloads on which a policy is tried, by what they are: for `Scenario`'s generator."""
+"""Workloads by description, for trying a policy: parameters of `Scenario`'s generator."""
 
 
 def tried_lines(policy: str, settings: Settings) -> Iterator[tuple[str, list[RunSpec]]]:
@@ -377,7 +377,7 @@ def _against(policy: str, tables: Mapping[int, Table], others: Mapping[int, Tabl
 
 
 def _well(jobs: Table, others: Table) -> tuple[Table, Table]:
-    """Return the columns that figures need of the jobs that ended well in both tables."""
+    """Return the columns needed for figures, of the jobs that are successful in both tables."""
     _check_same(jobs, others)
     well = np.isfinite(completion_s(jobs)) & np.isfinite(completion_s(others))
     columns = ("arrival_ms", "end_ms", "state", "tasks", "ideal_ms")
@@ -386,7 +386,7 @@ def _well(jobs: Table, others: Table) -> tuple[Table, Table]:
 
 
 def _groups(tables: Mapping[int, Table]) -> Iterator[tuple[str, str, Any]]:
-    """Yield each group of jobs: what it is by, its name, and what says of each job of a table whether it is in it."""
+    """Yield each group of jobs: its kind, its name, and a function that selects its jobs in a table."""
     yield "all", "all", lambda table: np.ones(len(table["tasks"]), bool)
     seen = {name for table in tables.values() for name in size_classes(table)}
     for _, name in SIZES:
@@ -424,7 +424,7 @@ def _pair(policy: str, other: str, tables: Mapping[int, Table], others: Mapping[
 
 
 def _both(jobs: Table, others: Table) -> tuple[F64, F64]:
-    """Return the completion times of the jobs that ended well in both tables.
+    """Return the completion times of the jobs that are successful in both tables.
 
     Raises:
         ValueError: the tables are of different jobs.
@@ -560,7 +560,7 @@ def _cell(value: Any) -> Any:
 
 
 def check_parquet(what: str) -> None:
-    """See that Parquet can be written; ``what`` wants it.
+    """Check that Parquet can be written; ``what`` is the feature that needs it.
 
     Raises:
         UserError: pyarrow is not installed.

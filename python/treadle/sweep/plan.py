@@ -1,4 +1,4 @@
-"""SWEEP.yaml (docs/sweeps.md), and the runs that it has.
+"""SWEEP.yaml (docs/sweeps.md), and its runs.
 
 Every variant of every scenario under every variant of every policy, with every seed.
 """
@@ -43,21 +43,21 @@ from treadle.wire.schema import WireError
 from treadle.workload.formats import FORMATS, GENERATORS, READERS, offered, place_of, recognised, write_own
 
 Point = dict[str, Any]
-"""A value for each setting that is varied, by its path."""
+"""A value for each varied setting, by its path."""
 
 RANGES: Final = ("uniform", "log_uniform", "integers")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Values that are written out."""
+    """Listed values."""
 
     values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers between two bounds, which only a random search takes."""
+    """Numbers between two bounds, for random search only."""
 
     kind: str
     """One of `RANGES`; integers include both bounds."""
@@ -65,7 +65,7 @@ class Range:
     high: float
 
     def draw(self, chance: np.random.Generator) -> float | int:
-        """Return a number by chance."""
+        """Return a random number."""
         if self.kind == "integers":
             return int(chance.integers(int(self.low), int(self.high) + 1))
         if self.kind == "log_uniform":
@@ -77,10 +77,10 @@ Axis = Choice | Range
 
 
 def axis_of(value: Any) -> Axis:
-    """Return the axis that a value of `set` is.
+    """Return the axis of a value in `set`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not an axis.
     """
     if isinstance(value, dict):
         if len(value) == 1 and next(iter(value)) in RANGES:
@@ -115,7 +115,7 @@ def grid(axes: Mapping[str, Axis]) -> Iterator[Point]:
 
 
 def drawn(axes: Mapping[str, Axis], count: int, seed: Sequence[int]) -> Iterator[Point]:
-    """Yield combinations by chance, each once; fewer than ``count`` if there are not that many."""
+    """Yield distinct random combinations; fewer than ``count`` if there are not that many."""
     chance = np.random.default_rng(list(seed))
     seen: list[Point] = []
     for _ in range(100 * count):
@@ -137,7 +137,7 @@ def with_settings(document: Mapping[str, Any], point: Point) -> dict[str, Any]:
     """Return a document with settings at their paths, such as ``policy.order.window`` or ``cluster.nodes.0.count``.
 
     Raises:
-        UserError: a path leads through what is not a mapping and no list, or past a list's end.
+        UserError: a path leads through a value that is neither a mapping nor a list, or past a list's end.
     """
     changed = copy.deepcopy(dict(document))
     for path, value in point.items():
@@ -179,24 +179,24 @@ _FORMS: Final = {
     "policies": "write a file or a name, or {policy: FILE, set: {...}}",
     "search": "write {kind: grid} or {kind: random, policies: N}",
 }
-"""What a section of its own is written like."""
+"""Syntax of each section."""
 _REMEDIES: Final = {
     "tuple_type": "write a list: [...]",
     "dict_type": "write {PATH OF A SETTING: [VALUES]}",
     "string_type": "write a text",
     "string_too_short": "write a file or a name",
 }
-"""By the kind of mistake."""
+"""By kind of error."""
 
 
 class Section(BaseModel):
-    """Base of all sections: other fields are refused."""
+    """Base of all sections: unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, arbitrary_types_allowed=True)
 
 
 class Varied(Section):
-    """A file, and which of its settings have which values."""
+    """A file, and the values of some of its settings."""
 
     name: str = Field(default="", description="In tables; else the file's.")
     values: dict[str, Any] = Field(default={}, alias="set", description="Values by the path of a setting.")
@@ -315,14 +315,14 @@ def read_sweep(file: Path) -> Sweep:
 
 
 def _place(place: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a place as it is in the file: of a key that is no text, that key."""
+    """Return a location as it is in the file: a key that is not a text itself."""
     steps = place[:-1] if place[-1:] == ("[key]",) else place
     listed = steps[:1] in (("scenarios",), ("policies",))
     return tuple(step if listed and at == 1 else str(step) for at, step in enumerate(steps))
 
 
 def _explain(detail: Any) -> str:
-    """Return what is wrong with a value and what is allowed, in one line."""
+    """Return the error of a value and the allowed values, in one line."""
     place, kind = detail["loc"], detail["type"]
     if kind == "extra_forbidden":
         return unknown(str(place[-1]), _fields(place[:-1]))
@@ -347,24 +347,24 @@ BESIDE: Final = ("google", "tpch")
 """Formats whose readers read other files of the same folder."""
 
 BYTES_MAX: Final = 4 << 30
-"""Files that a scenario reads together are no longer than this: they are copied by way of memory."""
+"""Maximum total size of the files of a scenario: they are copied through memory."""
 
 
 class Inputs:
-    """Takes files in."""
+    """Copies the input files of runs."""
 
     def __init__(self, folder: Path) -> None:
-        """Put copies below a folder."""
+        """Store copies below a folder."""
         self.folder = folder
         self.taken: dict[str, None] = {}
-        """The folders that lines name, in order."""
+        """The folders in lines, in order."""
 
     def scenario(self, document: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], str]:
-        """Return a scenario that reads copies, and a digest of the entry points that it names.
+        """Return a scenario that reads copies, and a digest of its entry points.
 
         Args:
-            document: the scenario, which must be right
-            folder: where its paths begin
+            document: the scenario, already validated
+            folder: the folder of its relative paths
 
         Raises:
             UserError: a file cannot be read or copied.
@@ -386,14 +386,14 @@ class Inputs:
         return self.policy(changed, folder), code
 
     def policy(self, document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-        """Return a document whose policies' parts are read from copies; arguments and errors as of `scenario`."""
+        """Return a document whose policies' parts are copies; see `scenario` for arguments and errors."""
         changed = copy.deepcopy(dict(document))
         for _, part in parts_of_files(changed):
             part["path"] = self.file(folder / part["path"])
         return changed
 
     def file(self, file: Path) -> str:
-        """Take a file in; return the path of its copy below the folder."""
+        """Copy a file; return the path of its copy below the folder."""
         return f"{self._take(file.parent, [file])}/{file.name}"
 
     def content(self, name: str, content: bytes) -> str:
@@ -440,7 +440,7 @@ class Inputs:
 
 
 def parts_of_files(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the parts from a user's files of a treadle.yaml or a scenario, each with its path; those of engines too."""
+    """Yield the custom parts of a treadle.yaml or a scenario, each with its path; those of engines too."""
     engines = {f"engines.{name}.": engine for name, engine in (document.get("engines") or {}).items()}
     for begin, place in ({"": document} | engines).items():
         for slot, part in ((place or {}).get("policy") or {}).items():
@@ -449,10 +449,10 @@ def parts_of_files(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
 
 
 def _entry_point(group: str, name: str) -> str:
-    """Return what distinguishes versions of an entry point: that of its distribution, and its module's text."""
+    """Return a text that differs between versions of an entry point: its distribution, and its module's text."""
     entry_point: EntryPoint | None = offered(group).get(name)
     if entry_point is None:
-        return ""  # reading the jobs reports what is wrong
+        return ""  # the reader of the jobs reports the error
     dist = f"{entry_point.dist.name} {entry_point.dist.version}" if entry_point.dist else ""
     try:
         source = inspect.getsource(inspect.getmodule(entry_point.load()) or Inputs)
@@ -462,14 +462,14 @@ def _entry_point(group: str, name: str) -> str:
 
 
 def scenario_of(place: Path, inputs: Inputs) -> tuple[dict[str, Any], list[str]]:
-    """Return a scenario that reads the jobs of a recording from a copy, and what the recording has and it has not.
+    """Return a scenario with a copy of a recording's jobs, and notes on losses.
 
     Args:
         place: a segment, or a folder of segments
-        inputs: takes the jobs in
+        inputs: copies the jobs
 
     Raises:
-        UserError: it is no recording, or nothing in it ran.
+        UserError: it is not a recording, or has no running job.
     """
     try:
         reduced = reduce(read_recorded(segments(place)))
@@ -490,17 +490,17 @@ class Variant:
     """A scenario or a policy with its settings."""
 
     name: str
-    """Different from all others'."""
+    """A unique name."""
     entry: str
-    """The name of what was varied."""
+    """The name of the varied entry."""
     settings: Point
     text: str
-    """As runs read it."""
+    """Input of runs."""
     readable: str = ""
-    """A policy as a treadle.yaml that may be used elsewhere."""
+    """A policy as a treadle.yaml for other uses."""
     code: str = ""
     seeds: tuple[int, ...] = ()
-    """Of a scenario."""
+    """For a scenario."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -520,19 +520,19 @@ class Plan:
     policies: tuple[Variant, ...]
     runs: tuple[Planned, ...]
     settings: tuple[Settings, ...]
-    """Of each policy, for compiling it."""
+    """The settings of each policy, for compilation."""
     notes: tuple[str, ...] = ()
-    """What recordings have and the model of their clusters has not."""
+    """Differences between recordings and the models of their clusters."""
 
 
 def plan_of(sweep: Sweep, file: Path, inputs: Inputs, *, trust_code: bool = False) -> Plan:
-    """Return the runs of a sweep; paths in it begin at its file's folder.
+    """Return the runs of a sweep; relative paths start at its file's folder.
 
     Args:
         sweep: the sweep
-        file: what it was read from
-        inputs: takes the files that runs read
-        trust_code: whether Python files may be run that its scenarios and policies name
+        file: its source
+        inputs: copies the input files of runs
+        trust_code: whether Python files of its scenarios and policies may be executed
 
     Raises:
         UserError: a file is wrong, or becomes wrong with a setting; the text names both.
@@ -540,7 +540,7 @@ def plan_of(sweep: Sweep, file: Path, inputs: Inputs, *, trust_code: bool = Fals
     register_parts()
     notes: list[str] = []
     parse = partial(parse_settings, trust_code=trust_code)
-    policies = _policies(sweep, file.parent, inputs, trust_code)  # first: without trust it copies nothing
+    policies = _policies(sweep, file.parent, inputs, trust_code)  # first: without trust nothing is copied
     scenarios = _scenarios(sweep, file.parent, inputs, notes, trust_code)
     file_of_runs = str(inputs.folder / "treadle.yaml")
     settings = [_relabelled(each.name, parse, file_of_runs, each.text) for each in policies]
@@ -579,7 +579,7 @@ def _scenarios(sweep: Sweep, folder: Path, inputs: Inputs, notes: list[str], tru
 
 
 def _refuse_code(label: str, document: dict[str, Any]) -> None:
-    """Refuse parts of engines that a scenario names, before they are copied."""
+    """Reject parts of a scenario's engines, before they are copied."""
     problems = [
         Problem(0, f"{place}.path", untrusted(str(part.get("path")))) for place, part in parts_of_files(document)
     ]
@@ -590,7 +590,7 @@ def _refuse_code(label: str, document: dict[str, Any]) -> None:
 def _document(
     entry: VariedScenario, folder: Path, inputs: Inputs, notes: list[str], trust_code: bool
 ) -> tuple[str, dict[str, Any], Path]:
-    """Return the name and the document of an entry, and where paths in it begin; note what a recording loses."""
+    """Return name, document and folder of an entry; note the losses of a recording."""
     if entry.recording:
         place = folder / entry.recording
         document, lost = scenario_of(place, inputs)
@@ -606,7 +606,7 @@ def _policies(sweep: Sweep, folder: Path, inputs: Inputs, trust_code: bool) -> l
     for at, entry in enumerate(sweep.policies):
         file = find_policy(entry.policy, folder, f"policies[{at}]")
         text = text_of(file)
-        YamlDocument(str(file), text)  # bounds what the text may grow to
+        YamlDocument(str(file), text)  # bounds the size of the text
         document = yaml.safe_load(with_absolute_paths(text, file.parent)) or {}
         name = entry.name or file.stem
         for point in _points(entry.axes, sweep.search, sweep.search.policies, (2, at)):
@@ -625,7 +625,7 @@ def _points(axes: dict[str, Axis], search: Search, count: int, stream: tuple[int
 
 
 def _label(name: str, point: Point) -> str:
-    """Return a name with the settings by the last steps of their paths: as many as distinguish them."""
+    """Return a name with the settings by the last components of their paths: as many as distinguish them."""
     shown = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in point.values())
     return " ".join([name, *(f"{short}={value}" for short, value in zip(_short(list(point)), shown, strict=True))])
 
@@ -640,7 +640,7 @@ def _short(paths: list[str]) -> list[str]:
 
 
 def _distinct(variants: list[Variant], kind: str) -> list[Variant]:
-    """Return variants of which each has a name of its own.
+    """Return variants with unique names.
 
     Raises:
         UserError: two files have the same name.
@@ -677,7 +677,7 @@ def _with_engines(
 
 
 def _relabelled(label: str, parse: Callable[[str, str], T], file: str, text: str) -> T:
-    """Parse a text that is not as it is in any file: mistakes have the label for a file, and no line."""
+    """Parse a text that is not the content of a file: errors have the label instead of a file, and no line."""
     try:
         return parse(file, text)
     except ConfigError as error:
@@ -685,7 +685,7 @@ def _relabelled(label: str, parse: Callable[[str, str], T], file: str, text: str
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes what is there twice twice: aliases are refused."""
+    """Writes repeated values twice, because aliases are rejected."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

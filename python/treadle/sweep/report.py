@@ -23,42 +23,42 @@ class Cell:
     scenario: int
     policy: int
     seeds: tuple[int, ...]
-    """That went well."""
+    """Successful ones."""
     failed: tuple[tuple[int, str], ...]
-    """Seeds that did not, and why."""
+    """Failed seeds with reasons."""
     figures: Mapping[str, Interval]
     over_first: Interval
-    """The mean completion time over that under the first policy, by the seeds that went well under both."""
+    """Mean completion time relative to the first policy's, over the seeds successful under both."""
     pareto: bool = False
     """No other policy has a smaller mean completion time and better fairness on this scenario."""
     unfinished: int = 0
-    """Jobs that failed or had not ended, of all seeds."""
+    """Jobs that failed or did not end, over all seeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """All of it."""
+    """The report."""
 
     plan: Plan
     fairness: str
     cells: tuple[Cell, ...]
     """Scenario by scenario, policy by policy."""
     best: int | None
-    """The position of the best policy; None: there is none that ran everywhere and keeps to what is asked."""
+    """The index of the best policy; None: no policy ran everywhere within the fairness limit."""
     best_over_first: float
     """Its mean completion time over the first policy's, the geometric mean over scenarios."""
     share_error_max: float | None
-    """What is asked of the best."""
+    """The limit for the best policy."""
     warnings: tuple[str, ...]
     runs: tuple[dict[str, Any], ...] = field(repr=False)
 
     @property
     def failed(self) -> int:
-        """How many runs failed."""
+        """Number of failed runs."""
         return sum(len(cell.failed) for cell in self.cells)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON takes it: the same wherever the runs were."""
+        """Return the report as JSON, equal wherever the runs were."""
         plan = self.plan
         return {
             "fairness": self.fairness,
@@ -108,9 +108,9 @@ def report_of(sweep: Sweep, plan: Plan, results: Sequence[bytes]) -> SweepReport
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> set[int]:
-    """Return the positions of points that no other is better than: smaller in one and no larger in the other.
+    """Return the positions of Pareto-optimal points: no other is smaller in one figure and no larger in the other.
 
-    A point of which a figure is not known is on no front.
+    A point with an unknown figure is excluded.
     """
     known = [at for at, point in enumerate(points) if np.isfinite(point).all()]
     return {
@@ -150,13 +150,13 @@ def _mean(cell: Cell, name: str) -> float:
 
 
 def _fairness_cost(cell: Cell, fairness: str) -> float:
-    """Return what is the smaller the fairer it is."""
+    """Return a cost that decreases with fairness."""
     value = _mean(cell, fairness)
     return -value if fairness == "jain" else value
 
 
 def _best(sweep: Sweep, plan: Plan, cells: Sequence[Cell]) -> tuple[int | None, float]:
-    """Return the policy with the least mean completion time, scenarios counting alike, and its ratio to the first."""
+    """Return the policy with the lowest mean completion time over equally weighted scenarios, and its ratio."""
     count, width = len(plan.scenarios), len(plan.policies)
     times = np.array([_mean(cell, MEAN) for cell in cells]).reshape(count, width)
     errors = np.array([_mean(cell, "share_error") for cell in cells]).reshape(count, width).mean(axis=0)
@@ -172,7 +172,7 @@ def _best(sweep: Sweep, plan: Plan, cells: Sequence[Cell]) -> tuple[int | None, 
 
 
 def _warnings(plan: Plan, results: Sequence[bytes]) -> tuple[str, ...]:
-    """Return what was said of queues, tags and policies, each once."""
+    """Return the warnings about queues, tags and policies, without duplicates."""
     lines = (
         (plan.policies[planned.policy].name, text)
         for planned, result in zip(plan.runs, results, strict=True)

@@ -1,7 +1,7 @@
-"""Runs of a sweep or of a reproduction: results that are kept, and processes of this machine that make the others.
+"""Runs of a sweep or of a reproduction: cached results, and local processes that compute the others.
 
-A run is a function of its line, of the code and of nothing else. A line holds texts; files that it names lie in folders
-named by the digest of what is in them. Wherever it runs, the result is the same bytes.
+A run is a function of its line and the code only. A line holds texts; its files are in folders named by the digest of
+their content. The result has the same bytes on every machine.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ FILES: Final = "files"
 
 
 class ResultCache:
-    """A folder with runs that went well, runs that failed, and the files that runs read.
+    """A folder with successful runs, failed runs, and the input files of runs.
 
-    A file is put in its place at once, so that a folder that another sweep uses, or that was left in the middle, is as
-    good as any. Results of runs that failed are for people: they run again with the next sweep.
+    Files are written atomically, so a folder that another sweep uses, or that was interrupted, is valid. Results of
+    failed runs are for people: the next sweep repeats these runs.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Make the folder if it is not there.
+        """Create the folder unless it exists.
 
         Raises:
-            UserError: it cannot be made or written, or it or a folder in it is a link, or others may change it.
+            UserError: it cannot be created or written, it or a subfolder is a link, or other users may change it.
         """
         self.folder = folder
         try:
@@ -71,11 +71,11 @@ class ResultCache:
 
     @property
     def files(self) -> Path:
-        """Where the files are that runs read."""
+        """The folder of the runs' input files."""
         return self.folder / FILES
 
     def get(self, key: str) -> bytes | None:
-        """Return a successful run's result; None if it has not run, or its file is damaged."""
+        """Return a successful run's result; None if there is none, or its file is damaged."""
         try:
             text = _read_below(self.folder, self._place(RUNS, key))
         except OSError:
@@ -87,7 +87,7 @@ class ResultCache:
         return text if isinstance(document, dict) and document.get("key") == key else None
 
     def put(self, key: str, result: bytes, *, failed: bool) -> None:
-        """Keep a run's result.
+        """Store a run's result.
 
         Raises:
             UserError: it cannot be written.
@@ -105,15 +105,15 @@ class ResultCache:
 
 
 def write_at_once(place: Path, content: bytes, root: Path) -> None:
-    """Write a file so that there is all of it or nothing.
+    """Write a file atomically.
 
     Args:
-        place: of the file; folders to it are made, and a link in its place is replaced
+        place: its path; parent folders are created, and a link in its place is replaced
         content: all of it
-        root: a folder above; neither it nor a folder between may be a link, which could lead to other files
+        root: a parent folder; neither it nor a folder between may be a link, which could lead to other files
 
     Raises:
-        OSError: it cannot be written, or there is a link on the way.
+        OSError: it cannot be written, or there is a link on the path.
     """
     for folder in _folders(root, place):
         make_folder(folder)
@@ -121,10 +121,10 @@ def write_at_once(place: Path, content: bytes, root: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder in one that is there, unless it exists; code from folders that a group may write is not run.
+    """Create a folder in an existing one, unless it exists; not writable by a group, since code in it is executed.
 
     Raises:
-        OSError: it cannot be made, or a link or a file is in its place.
+        OSError: it cannot be created, or a link or a file is in its place.
     """
     try:
         folder.mkdir(0o755)
@@ -133,10 +133,10 @@ def make_folder(folder: Path) -> None:
 
 
 def has_content(place: Path, content: bytes, root: Path) -> bool:
-    """Say whether a file has a content already; arguments as of `write_at_once`.
+    """Return whether a file already has a content; see `write_at_once` for arguments.
 
     Raises:
-        OSError: it cannot be read, or there is a link on the way.
+        OSError: it cannot be read, or there is a link on the path.
     """
     for folder in _folders(root, place):
         if folder.is_symlink():
@@ -176,7 +176,7 @@ def _reason_against(folder: Path) -> str:
 
 
 def result_bytes(document: dict[str, Any]) -> bytes:
-    """Return a result as it is kept: the same bytes for the same content."""
+    """Return the stored form of a result: the same bytes for the same content."""
     return (json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False) + "\n").encode()
 
 
@@ -184,11 +184,11 @@ DIED_TWICE: Final = f"its process ended without an answer, twice; {DIED}"
 
 
 class Task(Protocol):
-    """What is run: a function of what its key is the digest of."""
+    """A function whose result is stored under a digest of its input."""
 
     @property
     def key(self) -> str:
-        """The digest of all that its result depends on."""
+        """The digest of all inputs."""
 
 
 T = TypeVar("T", bound=Task)
@@ -201,7 +201,7 @@ class Done:
     """A task that has ended."""
 
     number: int
-    """Its place in what was given."""
+    """Its index."""
     result: bytes
     failed: bool
 
@@ -210,9 +210,9 @@ def run_locally(tasks: Sequence[T], call: Call[T], jobs: int) -> Generator[Done,
     """Yield tasks as they end.
 
     Args:
-        tasks: what to run
+        tasks: the tasks
         call: runs one
-        jobs: processes; 1: this one
+        jobs: number of processes; 1: this one
     """
     if jobs <= 1 or len(tasks) <= 1:
         for number, task in enumerate(tasks):
@@ -221,7 +221,7 @@ def run_locally(tasks: Sequence[T], call: Call[T], jobs: int) -> Generator[Done,
     left = deque(range(len(tasks)))
     while left:
         suspects = yield from _until_broken(tasks, call, left, min(jobs, len(left)))
-        for number in suspects:  # one of these ended its process: each has one to itself now
+        for number in suspects:  # one of these killed its process: now each has its own
             if (yield from _until_broken(tasks, call, deque([number]), 1)):
                 yield died(number, tasks[number], DIED_TWICE)
 
@@ -232,7 +232,7 @@ def died(number: int, task: Task, why: str) -> Done:
 
 
 def _until_broken(tasks: Sequence[T], call: Call[T], left: deque[int], jobs: int) -> Generator[Done, None, list[int]]:
-    """Run what is left until there is nothing, or until a process ends; return what was running then, in order."""
+    """Run tasks until none is left or a process dies; return the tasks in progress at that time, in order."""
     running: dict[Future[tuple[bytes, bool]], int] = {}
     try:
         with processes(jobs) as pool:
@@ -254,31 +254,31 @@ class Runs(Generic[T]):
     """Tasks, and their results."""
 
     def __init__(self, tasks: Sequence[T], kept: ResultCache | None) -> None:
-        """Look what is kept.
+        """Look up the stored results.
 
         Args:
-            tasks: what is wanted; those with one key run once
-            kept: where results are kept; None: nowhere
+            tasks: the tasks; those with one key run once
+            kept: where results are stored; None: nowhere
         """
         self._keys = [task.key for task in tasks]
         self._kept = kept
         self._results = {key: (kept.get(key) if kept is not None else None) or b"" for key in dict.fromkeys(self._keys)}
         first = dict(zip(reversed(self._keys), reversed(tasks), strict=True))
         self.missing: list[T] = [first[key] for key, result in self._results.items() if not result]
-        """What is to run."""
+        """Tasks to run."""
         self.failed: list[T] = []
-        """What ran and failed."""
+        """Failed tasks."""
         self.done = 0
-        """How many have run."""
+        """Number of tasks run."""
 
     @property
     def kept(self) -> int:
-        """How many do not run."""
+        """Number of tasks with a stored result."""
         missing = {task.key for task in self.missing}
         return sum(key not in missing for key in self._keys)
 
     def take(self, running: Iterable[Done]) -> None:
-        """Keep the missing results, as the tasks end.
+        """Store the missing results as the tasks end.
 
         Raises:
             UserError: a result cannot be written.
@@ -294,23 +294,23 @@ class Runs(Generic[T]):
 
     @property
     def results(self) -> list[bytes]:
-        """Each task's result, in their order; None for one that has not run."""
+        """Each task's result, in order; None for one that has not run."""
         return [self._results[key] for key in self._keys]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """All that a run depends on, besides the code."""
+    """All inputs of a run, except the code."""
 
     scenario: str
-    """The scenario's text; paths in it begin at the folder of the sweep's files."""
+    """The scenario's text; its relative paths start at the folder of the sweep's files."""
     policy: str
-    """The text of the treadle.yaml; as the scenario's."""
+    """The text of the treadle.yaml, with the same folder."""
     seed: int
     check: bool = True
     allow_impossible: bool = False
     code: str = ""
-    """A digest of entry points that the scenario names."""
+    """A digest of the scenario's entry points."""
 
     @property
     def key(self) -> str:
@@ -319,7 +319,7 @@ class Line:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def text(self) -> str:
-        """Return the line as it is sent."""
+        """Return the line in its text form."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -330,18 +330,18 @@ class Line:
 
 @cache
 def engine_digest() -> str:
-    """Return a digest of the code that runs are made of, and of the versions of the libraries below it."""
+    """Return a digest of the code of runs and of library versions."""
     return hashlib.sha256(f"{digest(RUN_MODULE)} {libraries()}".encode()).hexdigest()
 
 
 def run_line(line: Line, files: Path) -> tuple[bytes, bool]:
-    """Run a line; return its result, and whether it failed. Python files that it names are run: its plan trusted them.
+    """Run a line; return its result, and whether it failed. Python files in it are executed: its plan trusted them.
 
     Args:
         line: what to run
-        files: where the folders with its files are
+        files: the parent of the folders with its files
     """
-    files = files.absolute()  # as errors have it
+    files = files.absolute()  # the form used in errors
     try:
         scenario = Scenario(_scenario(line.scenario), files, "scenario", line.scenario, trust_code=True)
         settings = _settings(line.policy, files)
@@ -358,7 +358,7 @@ def run_line(line: Line, files: Path) -> tuple[bytes, bool]:
 
 
 def raised(error: Exception) -> str:
-    """Return what was raised, and where, in one line of a kept result."""
+    """Return type, text and location of an exception in one line of a stored result."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
 
@@ -384,7 +384,7 @@ def _of_outcome(outcome: batch.Outcome) -> dict[str, Any]:
 
 
 def figures_of(run: Run) -> dict[str, float | None]:
-    """Return the figures of a run by name; None: there is none."""
+    """Return the figures of a run by name; None for a missing one."""
     slow = run.slowdown[np.isfinite(run.slowdown)]
     figures = {name: float(getattr(run.summary, name)) for name in FIGURES if name != "ended"}
     figures |= {

@@ -1,6 +1,6 @@
-"""Runs lines on Spark: one job of one task a line, so that what failed or was lost is one run and no other.
+"""Runs lines on Spark, as one job with one task per line, so that a failure or loss affects one run only.
 
-Executors get the package and the files that lines name with the job. A line's result arrives when it ends.
+Executors get the package and the lines' files with the job. A line's result arrives when it ends.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from treadle.sweep.runs import Done, Line, died, has_content, write_at_once
 
 THREADS_MAX: Final = 512
 AHEAD: Final = 2
-"""Lines that are with Spark for each of its cores, so that none waits for this process."""
+"""Lines submitted to Spark per core, so that no core waits for this process."""
 LEFT_OUT: Final = ("__pycache__", "live")
-"""Folders of the package that runs need nothing of."""
+"""Folders of the package that runs do not need."""
 
 
 def check_spark() -> None:
-    """See that Spark is there.
+    """Check that Spark is installed.
 
     Raises:
         UserError: it is not.
@@ -43,10 +43,10 @@ class Spark:
     """A Spark application for one sweep."""
 
     def __init__(self, master: str | None, settings: Mapping[str, str]) -> None:
-        """Start it, or take the one that spark-submit has made.
+        """Start Spark, or use the instance created by spark-submit.
 
         Args:
-            master: as of spark-submit; None: what spark-submit or its defaults say
+            master: the same as for spark-submit; None: spark-submit's or its default
             settings: of Spark, by name
 
         Raises:
@@ -57,7 +57,7 @@ class Spark:
         from pyspark.sql import SparkSession
 
         builder: Any = SparkSession.builder.appName("treadle sweep").config("spark.ui.showConsoleProgress", "false")
-        # Of the two names that PySpark has for it only the variable counts in a driver.
+        # PySpark has two names for it; a driver uses only the variable.
         os.environ["PYSPARK_PYTHON"] = settings.get(
             "spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable)
         )
@@ -69,19 +69,19 @@ class Spark:
             self._session = builder.getOrCreate()
         except (PySparkException, OSError, RuntimeError) as error:
             raise UserError(f"--on spark: Spark does not start: {_first(error)}; look at what it said above") from error
-        except Exception as error:  # py4j's, whatever Java threw
+        except Exception as error:  # py4j's, for any Java exception
             raise UserError(f"--on spark: Spark does not start: {_first(error)}") from error
         self._context = self._session.sparkContext
         self._context.setLogLevel("ERROR")
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time, now."""
+        """Current number of parallel tasks."""
         return int(self._context.defaultParallelism)
 
     @property
     def master(self) -> str:
-        """Where it runs."""
+        """Its master."""
         return str(self._context.master)
 
     def run(self, lines: Sequence[Line], files: Path, taken: Iterable[str]) -> Generator[Done, None, None]:
@@ -89,15 +89,15 @@ class Spark:
 
         Args:
             lines: what to run
-            files: where the folders with their files are
-            taken: these folders' names
+            files: the parent of the folders with their files
+            taken: names of these folders
 
         Raises:
             UserError: Spark has ended, or executors have another environment.
         """
         from pyspark import cloudpickle
 
-        cloudpickle.register_pickle_by_value(worker)  # workers may not have it
+        cloudpickle.register_pickle_by_value(worker)  # workers may lack it
         package = Path(treadle.__file__).resolve().parent
         sent = files.parent / "sent"
         code = self._ship(sent, "code", archive_of_package(package))
@@ -135,7 +135,7 @@ class Spark:
                 self._context.cancelAllJobs()
 
     def stop(self) -> None:
-        """End the application."""
+        """Stop the application."""
         self._session.stop()
 
     def _done(self, sent: Future[tuple[bytes, bool]], number: int, line: Line) -> Done:
@@ -167,7 +167,7 @@ class Spark:
 
 
 def archive_of_package(package: Path) -> bytes:
-    """Return the package that is in a folder, zipped, without what runs need nothing of."""
+    """Return a zip of the package in a folder, without the parts that runs do not need."""
     files = (
         file
         for file in package.rglob("*")
@@ -198,7 +198,7 @@ def _first(error: BaseException) -> str:
 
 
 def cause(error: BaseException) -> str:
-    """Return in a line what a worker raised, or the first line of what Spark says."""
+    """Return in a line the exception of a worker, or the first line of Spark's error."""
     lines = [line.strip() for line in str(error).splitlines()]
     raised = [line for line in lines if ": " in line and line.partition(":")[0].replace(".", "").isidentifier()]
     own_lines = [line for line in raised if not line.startswith(("Caused", "Driver", "org.apache", "java."))]

@@ -1,6 +1,6 @@
-"""What a worker of Spark does before it has Treadle: compares its code with the driver's, and unpacks what came along.
+"""A Spark worker's setup without Treadle: compares its code with the driver's, and unpacks the archives.
 
-Functions of this module travel to workers by their content, so nothing but Python's library may be imported here.
+Functions of this module are pickled by value for workers, so only Python's library may be imported here.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 RUNS = "treadle.sweep.runs"
-"""The module whose imports are all that a run is made of."""
+"""The module whose imports are the code of a run."""
 LIBRARIES = ("numba", "numpy")
-"""Whose versions results may depend on."""
+"""Libraries whose versions may affect results."""
 CHECKED = "_checked_code"
-"""The attribute of the imported package with the digest that it was checked for: a process runs many lines."""
+"""The attribute of the imported package with its checked digest: a process runs many lines."""
 LONG_AGO_S = 1_000_000_000
-"""When all unpacked files were changed last: compiled code is kept for as long as its file is not changed."""
+"""Modification time of all unpacked files: compiled code is cached until its file changes."""
 
 
 class OtherEnvironmentError(RuntimeError):
-    """A worker has other libraries, or other code, than the driver: no run of the sweep can be run there."""
+    """A worker has other libraries or code than the driver: it cannot run the sweep."""
 
 
 def package_digest(package: Path) -> str:
-    """Return a digest of the code of runs in a package's folder; empty if its version of Treadle cannot say."""
+    """Return a digest of the code of runs in a package's folder; empty if its version of Treadle has none."""
     try:
         return str(runpy.run_path(str(package / "sources.py"))["digest"](RUNS))
     except (OSError, ValueError):
@@ -39,7 +39,7 @@ def package_digest(package: Path) -> str:
 
 
 def libraries() -> str:
-    """Return the versions of the libraries that results may depend on."""
+    """Return the versions of the libraries that may affect results."""
     names = []
     for name in LIBRARIES:
         try:
@@ -50,10 +50,10 @@ def libraries() -> str:
 
 
 def use_code(digest: str, libraries_wanted: str, archive: Path) -> None:
-    """See that ``import treadle`` gives the driver's code: what is installed, or else what is in the archive.
+    """Make ``import treadle`` give the driver's code: the installed one, or else the archive's.
 
     Args:
-        digest: of the driver's code
+        digest: digest of the driver's code
         libraries_wanted: the driver's libraries
         archive: the driver's package, zipped
 
@@ -79,7 +79,7 @@ def use_code(digest: str, libraries_wanted: str, archive: Path) -> None:
 
 
 def unpacked(archive: Path) -> Path:
-    """Return the folder beside an archive with what is in it, which the first process unpacks."""
+    """Return the folder with an archive's content, next to it; the first process unpacks it."""
     folder = archive.with_suffix(".unpacked")
     if folder.is_dir():
         return folder

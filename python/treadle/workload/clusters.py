@@ -40,10 +40,10 @@ TASKS_HEADER: Final = (
 JOBS_HEADER: Final = "job,submit_s,schedule_s,end_s,end_type,user,sched_class,job_name,logical_name"
 
 WINDOW_MS: Final = 600_000
-"""When the trace's window begins; jobs with an earlier time of submission ran then."""
+"""Start of the trace's window, in ms; jobs submitted earlier were already running."""
 
 MACHINE: Final[Mapping[str, float]] = {"memory-mb": 65_536.0, "vcores": 32.0}
-"""What we take the largest machine to have; the trace gives requests as shares of it and never says how big it is."""
+"""Our assumption for the largest machine; the trace gives requests as fractions of it, but not its size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,26 +52,26 @@ class GoogleJob:
 
     id: int
     submit_ms: int
-    """From the trace's time 0; its window starts at 600 s."""
+    """From the trace's time 0, in ms; its window starts at 600 s."""
     user: str
     logical_name: str
     scheduling_class: int
     priority: int
     cpu: float
-    """Requested by a task, as a share of the largest machine; as ``memory``."""
+    """Requested by a task, as a fraction of the largest machine; the same for ``memory``."""
     memory: float
     tasks: int
-    """How many there were; those not in ``durations_ms`` did not finish within the window, or never."""
+    """Their number; tasks missing in ``durations_ms`` did not finish within the window."""
     durations_ms: npt.NDArray[np.int64] = field(repr=False)
-    """Of the tasks that finished, from the last start to the end, shape (finished,)."""
+    """Durations of finished tasks from the last start to the end, shape (finished,)."""
     job_name: str = ""
-    """Empty if the jobs table is not there."""
+    """Empty without the jobs table."""
     end_ms: int | None = None
-    """When the job ended; None if the jobs table is not there, or if it had not by the end of the 29 days."""
+    """When the job ended; None without the jobs table, or if it had not by the end of the 29 days."""
 
     @property
     def finished(self) -> int:
-        """How many tasks were seen to finish."""
+        """Number of finished tasks."""
         return len(self.durations_ms)
 
 
@@ -156,7 +156,7 @@ def _task_row(place: Place, fields: list[str], names: _JobsTable | None) -> Goog
 
 
 class _JobsTable:
-    """The jobs table, read only as far as somebody asks; it is in order of job numbers, the tasks table nearly so."""
+    """The jobs table, read on demand; it is sorted by job number, the tasks table almost."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -165,7 +165,7 @@ class _JobsTable:
         self._read: dict[int, tuple[str, int | None]] = {}
 
     def look_up(self, number: int) -> tuple[str, int | None]:
-        """Return a job's name and when it ended."""
+        """Return a job's name and when it ended (ms)."""
         while self._latest < number:
             place, fields = next(self._rows, (None, []))
             if place is None:
@@ -193,9 +193,9 @@ COLUMNS: Final = (
 )
 ENDED: Final = "Terminated"
 CORE: Final = 100.0
-"""Of ``plan_cpu``."""
+"""One core in units of ``plan_cpu``."""
 MACHINE_MB: Final = 96 * 4096
-"""Ours: ``plan_mem`` is a percentage of a machine whose memory nobody knows; it has 96 cores."""
+"""Our assumption: ``plan_mem`` is a percentage of an unknown machine memory; machines have 96 cores."""
 
 _NAMED: Final = re.compile(r"[A-Za-z]+(\d+)((?:_[A-Za-z0-9]+)*)$")
 
@@ -209,7 +209,7 @@ class BatchTask:
     instances: int
     job: str
     ended: bool
-    """Did it end well, at times that are known?"""
+    """Whether it succeeded, at known times."""
     start_ms: int
     end_ms: int
     cores: float | None
@@ -338,11 +338,11 @@ class SwimJob:
 
 @dataclass(frozen=True, slots=True)
 class SwimModel:
-    """How bytes become tasks and time; every number is ours and can be set.
+    """The model of tasks and durations by bytes; every number is our assumption and can be set.
 
-    A map for each block of input; a reduce for each ``reduce_mb`` of what is shuffled, none where nothing is. A task
-    lasts ``start_ms`` and the time its bytes take at ``mb_per_s``: a map its part of the input and of the shuffle (or
-    of the output, if there is no reduce), a reduce its part of the shuffle and of the output.
+    A map for each block of input; a reduce for each ``reduce_mb`` of shuffled data, none without any. A task lasts
+    ``start_ms`` plus the time for its bytes at ``mb_per_s``: for a map its part of the input and of the shuffle (or of
+    the output, without reduces), for a reduce its part of the shuffle and of the output.
     """
 
     block_mb: float = 128.0
@@ -350,7 +350,7 @@ class SwimModel:
     mb_per_s: float = 20.0
     start_ms: int = 1_000
     tasks_max: int = 10_000
-    """Of either kind in a job; beyond it tasks grow instead of becoming more."""
+    """Maximum number of maps and of reduces in a job; beyond it tasks grow instead."""
 
     def __post_init__(self) -> None:
         for name in ("block_mb", "reduce_mb", "mb_per_s"):

@@ -69,21 +69,21 @@ Ms = Annotated[int, Whole(0, MS_MAX)]
 
 
 class StageLine(Line):
-    """A stage of a job: tasks that ask for the same and wait for the same stages."""
+    """A stage of a job: tasks with the same resources and predecessors."""
 
     id: Annotated[int, Whole()]
     demand: Amounts
     tasks: Annotated[int | None, Whole(0, TASKS_MAX)] = None
-    """How many; those of ``durations_ms`` where that is given."""
+    """Their number; with ``durations_ms`` its length."""
     duration_ms: Annotated[int | None, Whole(0, MS_MAX)] = None
-    """Of one task; with ``durations_ms`` their mean."""
+    """Duration of one task in ms; with ``durations_ms`` their mean."""
     durations_ms: tuple[Ms, ...] | None = None
-    """Of each task."""
+    """Duration of each task in ms."""
     parents: tuple[Annotated[int, Whole()], ...] = ()
     one_to_one: tuple[Annotated[int, Whole()], ...] = ()
     name: Label = ""
     hosts: tuple[tuple[Label, ...], ...] | None = None
-    """For each task the nodes that have its input."""
+    """For each task the nodes with its input."""
 
     def stage(self) -> Stage:
         """Return the stage.
@@ -196,7 +196,7 @@ def write_own(workload: Workload, stream: TextIO) -> None:
 
 
 def _job_fields(job: Job) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a job's line; those that say no more than their defaults are left out."""
+    """Yield the fields of a job's line, except those with default values."""
     yield "id", job.id
     yield "arrival_ms", job.arrival_ms
     yield "framework", job.framework.value
@@ -230,7 +230,7 @@ def _object(text: str) -> dict[str, Any]:
     """Return the JSON object of a line.
 
     Raises:
-        DagError: it is none.
+        DagError: the line is not one.
     """
     try:
         value = json.loads(text, object_pairs_hook=each_once)
@@ -350,7 +350,7 @@ def made(function: Function, field: str, *given: Any, **parameters: Any) -> Work
 
 
 def _said(error: Exception, file: Path | None = None) -> str:
-    """Return what was raised, and at which line of a file."""
+    """Return the text of an exception, with the line of a file."""
     lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if file and at.filename == str(file)]
     if isinstance(error, SyntaxError) and error.lineno:
         lines.append(error.lineno)

@@ -16,7 +16,7 @@ from treadle.workload.reading import WorkloadError
 
 
 class Framework(StrEnum):
-    """Which application master's behaviour a job shows to the ResourceManager (docs/simulated-cluster.md)."""
+    """The framework whose application master the job has (docs/simulated-cluster.md)."""
 
     MAPREDUCE = "mapreduce"
     TEZ = "tez"
@@ -38,20 +38,20 @@ class Job:
     hosts: dict[int, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     """For a stage id: for each task the nodes that hold its input; stages missing here have no preference."""
     priority: int = 0
-    """YARN's: of a leaf's applications the one with the highest comes first, where the order goes by it."""
+    """YARN's priority: the highest in a leaf comes first, if the ordering policy uses it."""
     requires: dict[int, str] = field(default_factory=dict)
-    """For a stage id what its nodes must be (`treadle.constraints`)."""
+    """Required node properties by stage ID (`treadle.constraints`)."""
     prefers: dict[int, str] = field(default_factory=dict)
-    """For a stage id what its nodes should be, the most important condition first."""
+    """Preferred node properties by stage ID, the most important first."""
 
 
 def dealt(jobs: Iterable[Job], seed: int, begun: Mapping[tuple[str, int], int] | None = None) -> list[Job]:
-    """Return jobs with the times of each stage's tasks drawn again, by the seed.
+    """Return jobs with the task durations of each stage permuted by the seed.
 
     Args:
         jobs: the jobs
-        seed: of the chance
-        begun: by job and stage: how many of its first tasks keep their times
+        seed: seed of the permutation
+        begun: by job and stage: number of its first tasks that keep their durations
     """
     jobs_dealt = []
     for at, job in enumerate(jobs):

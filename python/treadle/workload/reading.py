@@ -22,7 +22,7 @@ from treadle.errors import UserError
 
 
 class WorkloadError(UserError):
-    """A workload that cannot be read or made; the text says where it is wrong and what would be right."""
+    """A workload that cannot be read or generated; the text has location and remedy."""
 
 
 def wrong(path: Path, where: str, text: str) -> WorkloadError:
@@ -31,14 +31,14 @@ def wrong(path: Path, where: str, text: str) -> WorkloadError:
 
 
 Progress = Callable[[float], None]
-"""Called now and then with the share of the file that is read, 0 to 1."""
+"""Called at intervals with the fraction of the file that is read, 0 to 1."""
 
 _XZ: Final = b"\xfd7zXZ\x00"
 _GZIP: Final = b"\x1f\x8b"
 _REPORT_LINES: Final = 2_000
 SAMPLE_CHARACTERS: Final = 20_000
 CHARACTERS_MAX: Final = 1 << 30
-"""Of a line, and of a file that is read whole: a packed one may unpack to thousands of times its size."""
+"""Maximum length of a line, and of a file read as a whole: unpacked size may be thousands of times the packed one."""
 
 
 def read_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[int, str]]:
@@ -241,7 +241,7 @@ def _line(path: Path, where: str, problem: Any) -> str:
     given = problem.get("input")
     shown = "" if isinstance(given, dict | list) or problem["type"] == "missing" else f" ({given!r:.60})"
     message = problem["msg"].removeprefix("Value error, ")
-    if problem["type"] in ("model_type", "model_attributes_type"):  # whose message names a class of ours
+    if problem["type"] in ("model_type", "model_attributes_type"):  # whose message names an internal class
         message = f"there is {json.dumps(given, default=str)[:60]} where an object {{...}} must be"
     return str(wrong(path, where, f"{field}: {message}{shown}" if field else message))
 

@@ -32,11 +32,11 @@ _VCORES: Final = {"map": "mapreduce.map.cpu.vcores", "reduce": "mapreduce.reduce
 
 
 PRIORITIES: Final = {"VERY_HIGH": 5, "HIGH": 4, "NORMAL": 3, "LOW": 2, "VERY_LOW": 1}
-"""Of applications, as MapReduce gives them to YARN (org.apache.hadoop.mapreduce.TypeConverter); others are 0."""
+"""Application priorities that MapReduce gives to YARN (org.apache.hadoop.mapreduce.TypeConverter); others are 0."""
 
 
 class RumenLocation(BaseModel):
-    """Where a split lies: rack, then host."""
+    """Location of a split: rack, then host."""
 
     layers: list[str] = []
 
@@ -50,7 +50,7 @@ class RumenAttempt(BaseModel):
 
     @property
     def lasts_ms(self) -> int:
-        """How long it ran, -1 if that is not known."""
+        """Its duration in ms, -1 if unknown."""
         return self.finish_ms - self.start_ms if 0 <= self.start_ms <= self.finish_ms else -1
 
 
@@ -61,13 +61,13 @@ class RumenTask(BaseModel):
     locations: list[RumenLocation] | None = Field(None, alias="preferredLocations")
 
     def duration_ms(self) -> int:
-        """Return how long the last attempt that succeeded ran, else the last whose times are known; -1 if none is."""
+        """Return the duration (ms) of the last successful attempt, else the last known one; -1 if there is none."""
         timed = [attempt for attempt in self.attempts if attempt.lasts_ms >= 0]
         good = [attempt for attempt in timed if attempt.result in {"SUCCESS", "SUCCEEDED"}]
         return (good or timed)[-1].lasts_ms if timed else -1
 
     def hosts(self) -> tuple[str, ...]:
-        """Return the hosts that have its split."""
+        """Return the hosts with its split."""
         return tuple(place.layers[-1] for place in self.locations or () if place.layers)
 
 
@@ -92,7 +92,7 @@ class RumenJob(BaseModel):
         return tuple(tag.strip() for tag in text.split(",") if tag.strip())
 
     def demand(self, kind: str) -> dict[str, float]:
-        """Return what a map or a reduce asked for, where the trace says it; else SLS's default container."""
+        """Return the resources requested for a map or a reduce, if the trace has them; else SLS's default container."""
         properties = self.properties or {}
         memory = self.map_mb if kind == "map" else self.reduce_mb
         amounts = {
@@ -213,7 +213,7 @@ class SlsTask(BaseModel):
 
     @property
     def lasts_ms(self) -> int:
-        """How long it runs, 0 if the fields do not say it; SLS's order of fields."""
+        """Its duration in ms, 0 if the fields lack it; SLS's order of fields."""
         if self.duration_ms is not None:
             return self.duration_ms
         return 0 if self.start_ms is None or self.end_ms is None else self.end_ms - self.start_ms
@@ -250,7 +250,7 @@ class SlsJob(BaseModel):
 
 @dataclass
 class _Group:
-    """Tasks that ask for the same at the same priority."""
+    """Tasks with the same resources and priority."""
 
     demand: dict[str, float]
     durations_ms: list[int] = field(default_factory=list)
@@ -490,7 +490,7 @@ def read_synth(path: Path, progress: Progress | None = None, seed: int | None = 
 
 
 def _first_problem(trace: SynthTrace) -> tuple[str, str] | None:
-    """Return a place and what is wrong there, where single fields are right but not together."""
+    """Return a location and its error, for fields that are valid alone but not together."""
     if not sum(work.workload_weight for work in trace.workloads) > 0:
         return "workloads", "workload_weight: one must be above 0"
     for index, work in enumerate(trace.workloads):
