@@ -1,10 +1,10 @@
-"""The port that application masters ask for plans.
+"""The port where application masters request plans.
 
-A client gets a challenge and must, within a deadline and with 128 bytes, show that it knows the key of an application
-attempt; until then nothing is answered and nothing longer is read, by one thread for all connections. Then the
-connection, which is good for one request, goes to a thread that may wait. Connections, requests an attempt, bytes and
-time are bounded; what is beyond a rate is turned away by its header alone. Who serves hostile requests with it should
-be a process of its own (`treadle.live.plan_child`).
+A client receives a challenge. Within a deadline it must send 128 bytes that prove the key of an application attempt;
+before that nothing is answered and nothing longer is read, in one thread for all connections. Then the connection, good
+for one request, goes to a thread that may block. Connections, requests per attempt, bytes and time are bounded;
+requests beyond a rate are rejected by their header alone. Run it in a process of its own, since clients may be hostile
+(`treadle.live.plan_child`).
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ from treadle.history.profile import JobRun, recurrence_key
 _log = logging.getLogger(__name__)
 
 IDLE_S: Final = 1.0
-"""While nobody is connected the thread looks up so often, should the system not report that the port was closed."""
+"""Interval, in seconds, of the check whether an idle port was closed, if the system does not report that."""
 
 PAUSE_S: Final = 0.1
-"""Pause before the next connection when the system has no more file descriptors or threads."""
+"""Pause before the next connection, in seconds, after running out of file descriptors or threads."""
 
 _DROPPED: Final = 1 << 16
 
 
 class ConnectionLimits:
-    """How many of each are there now, none of them more often than so. For several threads."""
+    """Thread-safe counters by key, each with the same maximum."""
 
     def __init__(self, each_max: int) -> None:
         self._each_max = each_max
@@ -69,7 +69,7 @@ class ConnectionLimits:
         self._lock = Lock()
 
     def enter(self, one: Hashable) -> bool:
-        """Count one more, unless there are as many as may be; return whether it was counted."""
+        """Add one unless the maximum is reached; return whether it was added."""
         with self._lock:
             if self._counts[one] >= self._each_max:
                 return False
@@ -77,12 +77,12 @@ class ConnectionLimits:
             return True
 
     def count(self, one: Hashable) -> int:
-        """Return how many there are."""
+        """Return the count."""
         with self._lock:
             return self._counts.get(one, 0)
 
     def leave(self, one: Hashable) -> None:
-        """Count one less."""
+        """Subtract one."""
         with self._lock:
             self._counts[one] -= 1
             if not self._counts[one]:
@@ -94,15 +94,15 @@ class Rejected(NamedTuple):
 
     answer: bytes
     length: int
-    """Bytes that it still sends; they are discarded."""
+    """Number of bytes still to come; they are discarded."""
     seconds: float
-    """How long it has for them."""
+    """Time limit for them, in seconds."""
     on_end: Callable[[], None]
-    """Is called when the connection has ended."""
+    """Called when the connection has ended."""
 
 
 class PendingConnection:
-    """A connection, and what it has said so far."""
+    """A connection, and the bytes received so far."""
 
     __slots__ = ("address", "challenge", "content", "deadline_s", "rejected", "socket")
 
@@ -117,11 +117,11 @@ class PendingConnection:
 
 
 Judge = Callable[[PendingConnection], Rejected | None]
-"""Takes a guest whose header is there; None: it was handed on. A guest at whom it raises `OSError` is closed."""
+"""Takes a connection with a complete header; None: it was handed on. It is closed on `OSError`."""
 
 
 class Acceptor:
-    """Takes connections until `close`. All of it is for the one thread that calls `serve`, but for `on_end`."""
+    """Accepts connections until `close`. Only for the thread that calls `serve`, except for `on_end`."""
 
     def __init__(
         self,
@@ -134,16 +134,16 @@ class Acceptor:
         most: int,
         by_address_max: int,
     ) -> None:
-        """Take a socket that listens.
+        """Take a listening socket.
 
         Args:
             listening: the socket
             greet: makes a challenge
-            judge: decides what happens to a connection
-            header_bytes: how long a header is
-            seconds: how long a connection has for it
-            most: connections at a time, those handed on too; others are closed as they come
-            by_address_max: the same of one address
+            judge: decides about a connection
+            header_bytes: length of a header
+            seconds: time limit of a connection for it
+            most: maximum number of connections, those handed on included; others are closed at once
+            by_address_max: the same per address
         """
         listening.setblocking(False)
         self._listening = listening
@@ -155,13 +155,13 @@ class Acceptor:
         self._all = ConnectionLimits(most)
         self._addresses = ConnectionLimits(by_address_max)
         self._pending: set[PendingConnection] = set()
-        """Those that were not handed on."""
+        """The connections that are not handed on yet."""
         self._selector = selectors.DefaultSelector()
         self._selector.register(listening, selectors.EVENT_READ)
         self._dropped = bytearray(_DROPPED)
 
     def serve(self, closed: Callable[[], bool]) -> None:
-        """Take connections until ``closed``."""
+        """Accept connections until ``closed``."""
         with self._selector:
             while not closed():
                 for ready, _ in self._selector.select(self._wait_s()):
@@ -176,7 +176,7 @@ class Acceptor:
                 self._end(guest)
 
     def leave(self, address: str) -> None:
-        """Take that a connection has ended that was handed on. For any thread."""
+        """Record that a connection that was handed on has ended. Thread-safe."""
         self._addresses.leave(address)
         self._all.leave(None)
 
@@ -193,7 +193,7 @@ class Acceptor:
             except OSError as error:
                 if not closed():
                     _log.warning("a connection could not be taken: %s", error)
-                    time.sleep(PAUSE_S)  # too many open files, most likely: that passes
+                    time.sleep(PAUSE_S)  # most likely too many open files: a passing problem
                 return
             if not self._addresses.enter(address):
                 connected.close()
@@ -230,7 +230,7 @@ class Acceptor:
         except OSError as error:
             _log.debug("a plan request was not answered: %s", error)
             self._end(guest)
-        except Exception:  # one request's failure is no concern of others
+        except Exception:  # a failure of one request must not affect others
             _log.exception("a plan request failed")
             self._end(guest)
 
@@ -265,27 +265,27 @@ class Acceptor:
 
 
 CONNECTIONS_MAX: Final = 64
-"""Connections at a time; while there are that many, others are closed as they come."""
+"""Maximum number of connections; above it new ones are closed at once."""
 
 AUTHENTICATION_S: Final = 1.0
-"""A connection that has not shown by then that it knows a key is closed."""
+"""Time in seconds for a connection to prove a key; then it is closed."""
 
 REQUEST_S: Final = 5.0
-"""A request must have been read by then, and its answer written in as long."""
+"""Time in seconds for reading a request, and again for writing the answer."""
 
 BY_ADDRESS_MAX: Final = 16
-"""Connections at a time from one address; others are closed as they come."""
+"""Maximum number of connections from one address; others are closed at once."""
 
 BY_ATTEMPT_MAX: Final = 4
-"""Requests of one attempt at a time, on all connections; others are closed unanswered."""
+"""Maximum number of concurrent requests of one attempt; others are closed unanswered."""
 
 Serve = Callable[[Header, bytes], tuple[Status, bytes]]
 Allows = Callable[[Attempt, int], bool]
-"""Counts a request of an attempt with a body of some bytes; is it within the rates?"""
+"""Counts a request of an attempt with a body of so many bytes; returns whether it is within the rates."""
 
 
 class PlanListener:
-    """Listens on an address until `close`; `serve` is called on threads of its own, with authenticated bodies."""
+    """Listens on an address until `close`; calls `serve` with authenticated bodies, in threads of its own."""
 
     def __init__(
         self, address: str, port: int, keys: KeyRing, serve: Serve, allows: Allows, *, encrypt: bool = False
@@ -294,14 +294,14 @@ class PlanListener:
 
         Args:
             address: of this host
-            port: 0 is one of the system's choice
-            keys: of the attempts that may ask
+            port: 0 lets the system choose
+            keys: keys of the attempts
             serve: answers a request
             allows: counts it
             encrypt: whether bodies must be sealed
 
         Raises:
-            UserError: it cannot be opened, or nothing can be sealed here.
+            UserError: it cannot be opened, or sealing is unavailable.
         """
         if encrypt:
             check_sealing()
@@ -337,15 +337,15 @@ class PlanListener:
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
+        """The listening port."""
         return int(self._socket.getsockname()[1])
 
     def requests_of(self, attempt: Attempt) -> int:
-        """Return how many requests of an attempt are being read or answered."""
+        """Return the number of an attempt's requests in progress."""
         return self._attempts.count(attempt)
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Accept no more connections."""
         self._closed = True
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -356,7 +356,7 @@ class PlanListener:
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def _judge(self, guest: PendingConnection) -> Rejected | None:
-        """Hand a guest on that knows a key and is within its rates; for the listener's thread.
+        """Hand on a connection that proves a key and is within its rates; only for the listener's thread.
 
         Raises:
             OSError: the caller closes it unanswered.
@@ -382,7 +382,7 @@ class PlanListener:
         return None
 
     def _authenticate(self, guest: PendingConnection) -> tuple[Header, bytes]:
-        """Return who asks what, and the key that was shown.
+        """Return the header and the proven key.
 
         Raises:
             MessageError: the client does not know a key.
@@ -390,7 +390,7 @@ class PlanListener:
         request = guest.content[: REQUEST.size]
         header = read_header(request)
         key = self._keys.find(header.attempt, header.key_number)
-        # Without a key the same is computed, so that response times do not reveal which attempts exist.
+        # Without a key the same computation runs, so that response times do not reveal which attempts exist.
         expected = code(key or bytes(MAC_BYTES), guest.challenge, request)
         if not hmac.compare_digest(expected, guest.content[REQUEST.size :]) or key is None:
             raise MessageError("the client does not know the key")
@@ -409,14 +409,14 @@ class PlanListener:
                 connected.sendall(reply)
         except (MessageError, OSError) as error:
             _log.debug("a plan request was not answered: %s", error)
-        except Exception:  # one request's failure is no concern of others
+        except Exception:  # a failure of one request must not affect others
             _log.exception("a plan request failed")
         finally:
             self._attempts.leave(header.attempt)
             self._acceptor.leave(guest.address)
 
     def _log_version(self, text: str) -> None:
-        # Once for each version, of which there are 255: strangers cannot fill the log.
+        # Once per version, of which there are 255, so that clients cannot fill the log.
         if text not in self._logged_versions:
             self._logged_versions.add(text)
             _log.warning("%s", text)
@@ -438,7 +438,7 @@ def _read(connected: socket.socket, length: int, deadline_s: float) -> bytes:
     """Return this many bytes.
 
     Raises:
-        OSError: they have not come by the deadline, or the other end is gone.
+        OSError: the deadline has passed, or the peer has closed the connection.
     """
     parts, missing = [], length
     while missing:
@@ -460,17 +460,17 @@ TYPES: Final = ("TEZ", SPARK)
 
 
 class PlanService:
-    """For several threads."""
+    """Serves plans and stage reports. Thread-safe."""
 
     def __init__(
         self, plans: Plans, find: FindProfile = lambda _: None, remember: Callable[[JobRun], None] = lambda _: None
     ) -> None:
-        """Begin with no attempt.
+        """Create it without attempts.
 
         Args:
             plans: the settings
-            find: a profile of the store; None if there is none
-            remember: is given each DAG that has succeeded
+            find: returns a profile from the store; None if there is none
+            remember: receives each successful DAG
         """
         self.keys = KeyRing()
         self.plans = PlanRegistry(plans, History(find, remember), changed=self._changed)
@@ -491,7 +491,7 @@ class PlanService:
         )
 
     def register_attempt(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
-        """Take that an attempt runs: whose it is, in which queue, and its application type in upper case."""
+        """Add a running attempt with user, queue, and application type in upper case."""
         with self._lock:
             self._users[attempt] = user
         if type_ == SPARK:
@@ -500,7 +500,7 @@ class PlanService:
             self.plans.register_attempt(attempt, recurrence_key(user, queue, type_, ""))
 
     def forget_attempt(self, attempt: Attempt) -> None:
-        """Forget an attempt that has ended."""
+        """Remove an attempt that has ended."""
         self.plans.forget_attempt(attempt)
         self.stages.forget_attempt(attempt)
         self.keys.forget(attempt)
@@ -508,11 +508,11 @@ class PlanService:
             self._users.pop(attempt, None)
 
     def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
-        """Take a key of an attempt."""
+        """Store a key of an attempt."""
         self.keys.give(attempt, number, key)
 
     def set_machines(self, groups: Sequence[tuple[Amounts, int]]) -> None:
-        """Take how many usable nodes there are of each kind, and what they have."""
+        """Set the number of usable nodes of each kind, with their capacities."""
         self.plans.set_machine_groups(groups)
 
     def serve(self, header: Header, body: bytes) -> tuple[Status, bytes]:
@@ -526,11 +526,11 @@ class PlanService:
         return self.plans.serve(header, body)
 
     def take_stages(self, application: str) -> list[bytes]:
-        """Return the stages that an application has reported, as they came, once."""
+        """Return the stages reported by an application, as received; only once."""
         return self.stages.take_stages(application)
 
     def next_update(self) -> tuple[str, Attempt, Claims] | None:
-        """Return a user's attempt and what the engine should know of its DAG; users in turn; None without news."""
+        """Return a user, an attempt and the changed hints for its DAG, users in turn; None without changes."""
         with self._lock:
             if not self._updates:
                 return None

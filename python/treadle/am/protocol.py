@@ -1,9 +1,9 @@
-"""What an application master and the plan listener say to each other, as bytes (docs/plan-listener.md).
+"""The messages between application masters and the plan listener, as bytes (docs/plan-listener.md).
 
-Everything is big-endian, as Java's DataOutputStream writes it. Nothing here trusts a byte: what is not a message raises
-`MessageError`. Bodies may be encrypted with AES-256-GCM under keys that one connection alone has: the key of a
-direction comes from the attempt's key, the listener's challenge and the request's nonce. It seals one body, so that
-GCM's own nonce may be constant. That needs the package `cryptography` (the extra `encrypt`).
+Everything is big-endian, as Java's DataOutputStream writes it. All input is untrusted: an invalid message raises
+`MessageError`. Bodies may be encrypted with AES-256-GCM under keys of a single connection: the key of a direction is
+derived from the attempt's key, the listener's challenge and the request's nonce. It seals one body, so GCM's own nonce
+may be constant. This needs the package `cryptography` (the extra `encrypt`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _SHORT: Final = Struct(">H")
 
 
 class MessageError(Exception):
-    """Bytes that are no message."""
+    """Bytes that are not a valid message."""
 
 
 class Reader:
-    """Reads values one after another; raises `struct.error` or `ValueError` where there are none."""
+    """Reads values one after another; raises `struct.error` or `ValueError` at the end."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -48,10 +48,10 @@ class Reader:
         return int(number)
 
     def count(self, most: int) -> int:
-        """Return an i32 that says how many there are of something.
+        """Return an i32 that is a number of items.
 
         Raises:
-            MessageError: less than 0 or too many.
+            MessageError: negative or too large.
         """
         count = self.number()
         if not 0 <= count <= most:
@@ -69,10 +69,10 @@ class Reader:
 
 
 def read_whole(body: bytes, read: Callable[[Reader], T]) -> T:
-    """Return what ``read`` makes of a body, all of it.
+    """Return the result of ``read`` for a complete body.
 
     Raises:
-        MessageError: it is damaged, or longer than what was read.
+        MessageError: it is damaged, or longer than the values read.
     """
     reader = Reader(body)
     try:
@@ -85,20 +85,20 @@ def read_whole(body: bytes, read: Callable[[Reader], T]) -> T:
 
 
 TAG_BYTES: Final = 16
-"""A sealed body is longer than what it holds by so much."""
+"""Additional length of a sealed body."""
 
 _GCM_NONCE: Final = bytes(12)
 
 
 class Direction(Enum):
-    """Whose body it is."""
+    """The sender of a body."""
 
     REQUEST = b"treadle-plans-2 request"
     ANSWER = b"treadle-plans-2 answer"
 
 
 def can_seal() -> bool:
-    """Return whether the package for it is there."""
+    """Return whether the package for sealing is installed."""
     return find_spec("cryptography") is not None
 
 
@@ -125,7 +125,7 @@ def seal(key: bytes, direction: Direction, challenge_sent: bytes, nonce: bytes, 
 
 
 def unseal(key: bytes, direction: Direction, challenge_sent: bytes, nonce: bytes, sealed: bytes) -> bytes:
-    """Return what a sealed body holds.
+    """Return the content of a sealed body.
 
     Raises:
         MessageError: it was sealed with another key, or changed.
@@ -145,10 +145,10 @@ def _key(key: bytes, direction: Direction, challenge_sent: bytes, nonce: bytes) 
 
 
 NUMBERS_MAX: Final = 2
-"""Keys kept of an attempt: after the ResourceManager has rolled its master key over, the one before is still used."""
+"""Keys stored per attempt: after a rollover of the ResourceManager's master key, the previous one remains in use."""
 
 ATTEMPTS_MAX: Final = 100_000
-"""Attempts whose keys are kept; the oldest is dropped first."""
+"""Maximum number of attempts with keys; the oldest is dropped first."""
 
 
 class Attempt(NamedTuple):
@@ -160,14 +160,14 @@ class Attempt(NamedTuple):
 
 
 class KeyRing:
-    """Keys by attempt and number. For several threads. Never shown, and not written anywhere."""
+    """Keys by attempt and number. Thread-safe. Never displayed or written."""
 
     def __init__(self) -> None:
         self._keys: dict[Attempt, dict[int, bytes]] = {}
         self._lock = Lock()
 
     def give(self, attempt: Attempt, number: int, key: bytes) -> None:
-        """Keep a key of 32 bytes."""
+        """Store a key of 32 bytes."""
         with self._lock:
             keys = self._keys.setdefault(attempt, {})
             keys.pop(number, None)
@@ -178,12 +178,12 @@ class KeyRing:
                 del self._keys[next(iter(self._keys))]
 
     def forget(self, attempt: Attempt) -> None:
-        """Forget the keys of an attempt that has ended."""
+        """Remove the keys of an attempt that has ended."""
         with self._lock:
             self._keys.pop(attempt, None)
 
     def find(self, attempt: Attempt, number: int) -> bytes | None:
-        """Return a key; None if it is not known."""
+        """Return a key; None if it is unknown."""
         with self._lock:
             return self._keys.get(attempt, {}).get(number)
 
@@ -193,7 +193,7 @@ class KeyRing:
 
 VERSION: Final = 2
 BODY_MAX: Final = 256 << 10
-"""No body is longer; that of a report is shorter still (`REPORT_MAX`). Sealed it is `TAG_BYTES` longer."""
+"""Maximum length of a body; that of a report is shorter (`REPORT_MAX`). A sealed body is `TAG_BYTES` longer."""
 
 REPORT_MAX: Final = 64 << 10
 
@@ -201,19 +201,19 @@ CHALLENGE_BYTES: Final = 40
 MAC_BYTES: Final = 32
 
 VERTICES_MAX: Final = 1_000
-"""A DAG with more vertices has no plan."""
+"""Maximum number of vertices of a planned DAG."""
 
 VERTEX_BYTES_MIN: Final = 18
 EDGES_MAX: Final = 10_000
 ENDED_MAX: Final = 1_000
-"""Ended tasks in one report."""
+"""Maximum number of ended tasks in one report."""
 
 RESOURCES_MAX: Final = 64
 TASKS_MAX: Final = 10_000_000
 
 NONCE_BYTES: Final = 32
 SEALED: Final = 1
-"""Flag of a challenge: bodies must be sealed here; of request and answer: its body is."""
+"""Flag of a challenge: bodies must be sealed; of request and answer: its body is."""
 
 CHALLENGE: Final = Struct(">4sBB2x32s")
 _BEGIN: Final = Struct(">4sB")
@@ -222,26 +222,26 @@ ANSWER: Final = Struct(">4sBBHi32s")
 
 
 class TooLargeError(Exception):
-    """A DAG that is no mistake, and too large to be planned."""
+    """A valid DAG that is too large to be planned."""
 
 
 class Kind(IntEnum):
-    """What a request is for."""
+    """The purpose of a request."""
 
     PLAN = 1
     REPORT = 2
     STAGES = 3
-    """Of a Spark application; see `treadle.am.registries`."""
+    """A report by a Spark application; see `treadle.am.registries`."""
 
 
 class Status(IntEnum):
-    """The outcome of a request."""
+    """The result of a request."""
 
     OK = 0
     BUSY = 1
     NO_PLAN = 2
     UNKNOWN = 3
-    """A report goes on with something that is not known (any more)."""
+    """A report refers to something unknown or forgotten."""
     REFUSED = 4
 
 
@@ -254,11 +254,11 @@ class Outcome(IntEnum):
 
 
 class VersionError(MessageError):
-    """The other end speaks another version of the protocol."""
+    """The peer uses another version of the protocol."""
 
 
 class Header(NamedTuple):
-    """Who wants what, and what its body must be."""
+    """Header of a request, with the authentication code of its body."""
 
     kind: Kind
     length: int
@@ -267,7 +267,7 @@ class Header(NamedTuple):
     digest: bytes
     sealed: bool = False
     nonce: bytes = b""
-    """Chosen by the client, for this request alone."""
+    """Chosen by the client for this request."""
 
 
 class PlannedVertex(NamedTuple):
@@ -276,10 +276,10 @@ class PlannedVertex(NamedTuple):
     id: int
     name: str
     tasks: int
-    """-1 as long as nobody knows."""
+    """Number of tasks; -1 if unknown."""
     demand: dict[str, int]
     parents: dict[int, bool]
-    """By the parent's id: whether task i waits for that parent's task i alone."""
+    """By the parent's ID: whether task i waits only for that parent's task i."""
 
 
 class PlanRequest(NamedTuple):
@@ -292,7 +292,7 @@ class PlanRequest(NamedTuple):
 
 
 class VertexProgress(NamedTuple):
-    """What a vertex's priorities and width are."""
+    """Priorities and width of a vertex."""
 
     id: int
     low: int
@@ -309,26 +309,26 @@ class Ended(NamedTuple):
     outcome: Outcome
     ended_ms: int
     took_ms: int
-    """-1 if not known; so are the next two."""
+    """Duration in ms; -1 if unknown, as in the next two."""
     input_bytes: int
     cpu_ms: int
 
 
 class Report(NamedTuple):
-    """The progress of a DAG since the last report."""
+    """Progress of a DAG since the last report."""
 
     dag: int
     state: int
     """0 running, 1 succeeded, 2 ended otherwise."""
     planned: bool
-    """Does it follow its plan?"""
+    """Whether it follows its plan."""
     vertices: tuple[VertexProgress, ...]
-    """All of them; none if nothing has changed."""
+    """All vertices; empty without changes."""
     ended: tuple[Ended, ...]
 
 
 def challenge(random: bytes, *, sealed: bool = False) -> bytes:
-    """Return what the listener says first, with 32 random bytes; ``sealed``: bodies must be."""
+    """Return the listener's first message, with 32 random bytes; ``sealed``: bodies must be sealed."""
     return CHALLENGE.pack(b"TRDC", VERSION, SEALED if sealed else 0, random)
 
 
@@ -338,11 +338,11 @@ def code(key: bytes, *parts: bytes) -> bytes:
 
 
 def read_header(content: bytes) -> Header:
-    """Return what the header of a request says.
+    """Return the header of a request.
 
     Raises:
-        VersionError: it is of another version.
-        MessageError: it is none, or its body would be too long.
+        VersionError: it has another version.
+        MessageError: it is invalid, or its body would be too long.
     """
     magic, version = _BEGIN.unpack_from(content)
     if magic != b"TRDQ":
@@ -362,10 +362,10 @@ def read_header(content: bytes) -> Header:
 
 
 def check_body(header: Header, body: bytes) -> None:
-    """Check that a body is the one that the header was made for.
+    """Check that a body matches its header.
 
     Raises:
-        MessageError: it is not, or it is a report and too long.
+        MessageError: it does not, or is a report and too long.
     """
     if header.kind is not Kind.PLAN and len(body) > REPORT_MAX + (TAG_BYTES if header.sealed else 0):
         raise MessageError(f"a report of {len(body)} bytes; at most {REPORT_MAX} are taken")
@@ -374,9 +374,9 @@ def check_body(header: Header, body: bytes) -> None:
 
 
 def answer(key: bytes, challenge_sent: bytes, request: bytes, status: Status, body: bytes = b"") -> bytes:
-    """Return an answer to the request whose header is ``request`` and that followed the challenge ``challenge_sent``.
+    """Return an answer to the request with the header ``request`` that followed the challenge ``challenge_sent``.
 
-    Its code is over both and its own header, so that it answers no other request. It is sealed if the request was.
+    Its code covers both and its own header, so that it answers no other request. It is sealed if the request was.
     """
     flags, nonce = REQUEST.unpack(request)[3], REQUEST.unpack(request)[-1]
     if flags & SEALED:
@@ -386,26 +386,26 @@ def answer(key: bytes, challenge_sent: bytes, request: bytes, status: Status, bo
 
 
 def read_plan_request(body: bytes) -> PlanRequest:
-    """Return what the body of a request for a plan says.
+    """Return the request for a plan in a body.
 
     Raises:
-        MessageError: it is none.
-        TooLargeError: of a DAG that is too large.
+        MessageError: the body is invalid.
+        TooLargeError: the DAG is too large.
     """
     return read_whole(body, _plan_request)
 
 
 def read_report(body: bytes) -> Report:
-    """Return what the body of a report says.
+    """Return the report in a body.
 
     Raises:
-        MessageError: it is none.
+        MessageError: the body is invalid.
     """
     return read_whole(body, _report)
 
 
 def plan_body(order: Sequence[int]) -> bytes:
-    """Return the body of an answer with a plan: the ids of all vertices, the one to be served first in front."""
+    """Return the body of an answer with a plan: the IDs of all vertices, the first to serve in front."""
     return Struct(f">i{len(order)}i").pack(len(order), *order)
 
 

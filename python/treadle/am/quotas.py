@@ -1,4 +1,4 @@
-"""Quotas of users who are not trusted: what is kept for each, requests and bytes of each, and whose turn it is."""
+"""Quotas for untrusted users: cached data, requests and bytes of each, and a fair order of requests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 THING_BYTES: Final = 1_024
-"""What a thing takes at the least, so that their number is bounded too."""
+"""Minimum size charged for an item, which bounds their number."""
 
 
 class Bounds(NamedTuple):
-    """How many bytes may be kept, and how many things."""
+    """Maximum number of bytes and of items."""
 
     each: int
     user: int
@@ -28,18 +28,18 @@ class Bounds(NamedTuple):
 
 
 class QuotaCache(Generic[K, V]):
-    """Things by key, each some user's and some bytes large. Not for several threads at a time."""
+    """A cache of items by key, each with a user and a size in bytes. Not thread-safe."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._entries: dict[K, tuple[str, int, V]] = {}
         self._users: dict[str, OrderedDict[K, None]] = {}
-        """Each user's keys, the one used least recently first."""
+        """Each user's keys, least recently used first."""
         self._bytes: dict[str, int] = {}
         self.bytes = 0
-        """Of all things."""
+        """Total size of all items."""
         self.evicted = 0
-        """Things that made room for others so far."""
+        """Number of items evicted so far."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -48,7 +48,7 @@ class QuotaCache(Generic[K, V]):
         return key in self._entries
 
     def get(self, key: K) -> V | None:
-        """Return a thing, which counts as used; None if it is not kept."""
+        """Return an item, which counts as a use; None if it is not cached."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -56,7 +56,7 @@ class QuotaCache(Generic[K, V]):
         return entry[2]
 
     def put(self, key: K, user: str, value: V, size_bytes: int) -> bool:
-        """Keep a thing in place of what the key had; False, and nothing is kept under the key, if it is too large."""
+        """Set the item of a key; if it is too large, remove the key and return False."""
         self.pop(key)
         size_bytes = max(size_bytes, THING_BYTES)
         if size_bytes > self._bounds.each:
@@ -72,7 +72,7 @@ class QuotaCache(Generic[K, V]):
         return key in self._entries
 
     def pop(self, key: K) -> V | None:
-        """Forget a thing and return it; None if it is not kept."""
+        """Remove and return an item; None if it is not cached."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return None
@@ -85,15 +85,15 @@ class QuotaCache(Generic[K, V]):
         return value
 
     def held_keys(self) -> list[tuple[K, V]]:
-        """Return all things with their keys, in the order in which they were put."""
+        """Return all items with their keys, in insertion order."""
         return [(key, value) for key, (_, _, value) in self._entries.items()]
 
     def users(self) -> set[str]:
-        """Return the users of whom something is kept."""
+        """Return the users with cached items."""
         return set(self._users)
 
     def bytes_of(self, user: str) -> int:
-        """Return how many bytes a user's things take."""
+        """Return the total size of a user's items in bytes."""
         return self._bytes.get(user, 0)
 
     def _evict(self, user: str) -> None:
@@ -103,11 +103,11 @@ class QuotaCache(Generic[K, V]):
 
 RATE_PER_S: Final = 4.0
 BURST: Final = 40.0
-"""Requests that an attempt may make at once, and a second in the long run; beyond, the answer is `BUSY`."""
+"""Requests of an attempt at once, and per second in the long run; beyond, the answer is `BUSY`."""
 
 
 class Rate(NamedTuple):
-    """Bytes that may come at once, and in each second in the long run."""
+    """Bytes at once, and per second in the long run."""
 
     burst: float
     per_s: float
@@ -120,7 +120,7 @@ ALL_BYTES: Final = Rate(8 << 20, 512 << 10)
 
 ATTEMPTS_MAX: Final = 10_000
 USERS_MAX: Final = 10_000
-"""Attempts and users whose rate is remembered; the one that was heard least recently is forgotten first."""
+"""Maximum number of attempts and users with a stored rate; the least recently active is dropped first."""
 
 
 class _Bucket(NamedTuple):
@@ -130,7 +130,7 @@ class _Bucket(NamedTuple):
 
 
 class Rates:
-    """How many requests and bytes each attempt may bring now. For several threads."""
+    """Current request and byte allowances of each attempt. Thread-safe."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
@@ -139,12 +139,12 @@ class Rates:
         self._all = _Bucket(0.0, ALL_BYTES.burst, clock_s())
         self._lock = Lock()
         self.refused = 0
-        """Requests that were beyond a rate so far."""
+        """Number of requests beyond a rate so far."""
 
     def allows(self, attempt: Attempt, user: str, size_bytes: int) -> bool:
-        """Count a request with a body of some bytes; return whether it is within all rates.
+        """Count a request with a body of so many bytes; return whether it is within all rates.
 
-        One that is not is counted as a request of its attempt only.
+        A rejected one counts as a request of its attempt only.
         """
         now_s = self._clock_s()
         with self._lock:
@@ -177,24 +177,24 @@ T = TypeVar("T", bound=Hashable)
 
 
 class FairQueue(Generic[T]):
-    """Each thing waits once, however often it is put. Not for several threads at a time."""
+    """A queue that serves users in turn, without duplicate items. Not thread-safe."""
 
     def __init__(self) -> None:
         self._users: OrderedDict[str, OrderedDict[T, None]] = OrderedDict()
-        """By user, the one whose turn it is first."""
+        """By user, the next one first."""
 
     def __bool__(self) -> bool:
         return bool(self._users)
 
     def put(self, user: str, thing: T) -> None:
-        """Let a thing of a user wait, if it does not yet."""
+        """Add an item of a user unless it is already waiting."""
         self._users.setdefault(user, OrderedDict()).setdefault(thing)
 
     def pop(self) -> tuple[str, T]:
-        """Return the user whose turn it is and the thing of his that waits longest; it waits no more.
+        """Remove and return the next user and that user's oldest item.
 
         Raises:
-            KeyError: nothing waits.
+            KeyError: the queue is empty.
         """
         user, waiting = self._users.popitem(last=False)
         thing, _ = waiting.popitem(last=False)
@@ -203,7 +203,7 @@ class FairQueue(Generic[T]):
         return user, thing
 
     def discard(self, user: str, thing: T) -> None:
-        """Let a thing wait no more."""
+        """Remove an item."""
         waiting = self._users.get(user)
         if waiting is not None:
             waiting.pop(thing, None)
@@ -211,33 +211,33 @@ class FairQueue(Generic[T]):
                 del self._users[user]
 
     def clear(self) -> None:
-        """Let nothing wait any more."""
+        """Remove all items."""
         self._users.clear()
 
 
 HALF_LIFE_S: Final = 60.0
-"""After this time half of what a user had counts."""
+"""Half-life of a user's past time, in seconds."""
 
 WAITING_MAX: Final = 4
-"""Requests of a user that may wait; one more is refused at once."""
+"""Maximum number of waiting requests of a user; further ones are rejected at once."""
 
 
 class FairScheduler:
-    """Lets one thread at a time go on. For several threads."""
+    """Lets one thread at a time proceed, users in turn. Thread-safe."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._changed = Condition()
         self._recent: dict[str, tuple[float, float]] = {}
-        """Seconds of each user, and when that was."""
+        """Seconds of each user, and when they were updated."""
         self._waiting: dict[int, str] = {}
-        """Users by ticket, in order of their coming."""
+        """Users by ticket, in order of arrival."""
         self._tickets = 0
         self._busy = False
 
     @contextmanager
     def turn(self, user: str, wait_s: float) -> Iterator[bool]:
-        """Wait for a turn of a user's; gives False if there was none in time, and then nobody may go on."""
+        """Wait for a user's turn; yields False after a timeout, without the turn."""
         got = self._wait(user, wait_s)
         began_s = self._clock_s()
         try:
@@ -265,12 +265,12 @@ class FairScheduler:
         return min(self._waiting, key=lambda ticket: (self.recent_s(self._waiting[ticket]), ticket))
 
     def waiting(self) -> list[str]:
-        """Return the users who wait, as often as they do."""
+        """Return the waiting users, once per request."""
         with self._changed:
             return list(self._waiting.values())
 
     def recent_s(self, user: str) -> float:
-        """Return the seconds that a user had recently, with older ones weighted less."""
+        """Return a user's recent seconds, exponentially decayed."""
         had_s, at_s = self._recent.get(user, (0.0, 0.0))
         return had_s * float(2.0 ** (-max(self._clock_s() - at_s, 0.0) / HALF_LIFE_S))
 

@@ -1,7 +1,7 @@
-"""What application masters asked and reported: plans go out, and what is known of each DAG is kept for the engine.
+"""Requests and reports of application masters: plans as answers, and the state of each DAG for the engine.
 
-Called on the listener's threads; no socket or file of its own. Nothing here is for the thread that decides. Plans are
-remembered for equal DAGs, by user: nobody's DAGs push out another's.
+Called on the listener's threads, never on the engine's; no socket or file of its own. Plans of equal DAGs are cached by
+user, so that users do not evict each other's.
 """
 
 from __future__ import annotations
@@ -72,25 +72,25 @@ from treadle.planner.problem import GROUPS_MAX
 from treadle.yarn.codes import application_id
 
 PROFILES_BYTES: Final = Bounds(8 << 20, 16 << 20, 64 << 20, things=1_000)
-"""Of a recurring DAG, of a user's, and of all that are remembered without a store. Beyond, those of the user
-who has most make room, the one used least recently first."""
+"""Bounds of a recurring DAG's profile, of a user's profiles, and of all without a store. Beyond, the largest user loses
+the least recently used first."""
 
 _PROFILE_STAGE_BYTES: Final = 6_000
-"""A stage with what is kept of its latest runs one by one."""
+"""Size of a stage with its list of recent runs."""
 _EDGE_BYTES: Final = 100
 
 FindProfile = Callable[[RecurrenceKey], JobProfile | None]
 
 
 class History:
-    """Profiles of DAGs by user, queue and name. For several threads."""
+    """Profiles of DAGs by user, queue and name. Thread-safe."""
 
     def __init__(self, find: FindProfile = lambda _: None, remember: Callable[[JobRun], None] = lambda _: None) -> None:
-        """Begin with what is in a store.
+        """Use a store, or only memory.
 
         Args:
-            find: a profile of the store; None if there is none
-            remember: is given each DAG that has succeeded, for the store
+            find: returns a profile from the store; None if there is none
+            remember: receives each successful DAG, for the store
         """
         self._find = find
         self._remember = remember
@@ -98,13 +98,13 @@ class History:
         self._lock = Lock()
 
     def find(self, key: RecurrenceKey) -> JobProfile | None:
-        """Return what is remembered of a DAG; None if it is nothing."""
+        """Return a DAG's profile; None if there is none."""
         with self._lock:
             profile = self._profiles.get(key)
         return profile or self._find(key)
 
     def put(self, run: JobRun) -> None:
-        """Take a DAG that has succeeded."""
+        """Add a successful DAG."""
         with self._lock:
             before = self._profiles.pop(run.key)
             after = with_run(before, run) or before
@@ -121,7 +121,7 @@ def _size_bytes(profile: JobProfile) -> int:
 
 
 def predictions(profile: JobProfile | None, request: PlanRequest) -> dict[int, Prediction]:
-    """Return how long tasks of each vertex will take, by its id; those alone of which something is known."""
+    """Return predicted task durations by vertex ID, for vertices with a prediction."""
     if profile is None:
         return {}
     stages = {stage.name: stage for stage in profile.stages if stage.measured is Measured.TASKS}
@@ -132,7 +132,7 @@ def predictions(profile: JobProfile | None, request: PlanRequest) -> dict[int, P
 
 
 def widths(profile: JobProfile | None) -> dict[str, int]:
-    """Return how many tasks each vertex usually has, by its name."""
+    """Return the usual number of tasks by vertex name."""
     return {} if profile is None else {stage.name: stage.width for stage in profile.stages}
 
 
@@ -144,7 +144,7 @@ def run_of(
     durations: Mapping[int, DurationSketch],
     times_ms: tuple[int, int],
 ) -> JobRun:
-    """Return a DAG that has succeeded, as the store of profiles takes it; ``times_ms`` are its start and end."""
+    """Return a successful DAG as a run for the history store; ``times_ms`` are its start and end."""
     names = {vertex.id: vertex.name for vertex in request.vertices}
     stages = tuple(
         StageRun(
@@ -157,16 +157,16 @@ def run_of(
         )
         for vertex in request.vertices
     )
-    # As Tez names it, so that an import of Tez's own history counts it once.
+    # Tez's own ID, so that an import of Tez's history counts the run once.
     name = f"dag_{attempt.cluster_timestamp}_{attempt.application:04d}_{request.dag}"
     return JobRun(key, name, *times_ms, stages)
 
 
 DURATION_MS: Final = 10_000
-"""How long tasks are taken to run of vertices of which nothing is known: all alike."""
+"""Default task duration in ms for vertices without any estimate."""
 
 BUCKET_BYTES: Final = 110
-"""What a bucket of a sketch takes in memory; so do the next ones, each of what it is named after."""
+"""Memory of a bucket of a sketch; the next constants are sizes of the items that they name."""
 VERTEX_BYTES: Final = 1_500
 EDGE_BYTES: Final = 150
 GROUP_BYTES: Final = 60
@@ -174,18 +174,18 @@ GROUP_BYTES: Final = 60
 
 @dataclass(eq=False)
 class Record:
-    """One DAG of one attempt. Not for several threads at a time."""
+    """One DAG of one attempt. Not thread-safe."""
 
     key: RecurrenceKey
     request: PlanRequest
     predictions: dict[int, Prediction]
     version: int
     job: PlannedJob | None
-    """None if it was not planned."""
+    """None if it is not planned."""
     planned_s: float
-    """When its plan was made, by the clock of the plans."""
+    """When its plan was made, by the plans' clock."""
     size_bytes: int = 0
-    """About what it takes in memory; `take_stages` adds to it."""
+    """Approximate size in memory, increased by `take_stages`."""
     low: dict[int, int] = field(default_factory=dict)
     tasks: dict[int, int] = field(default_factory=dict)
     durations: dict[int, DurationSketch] = field(default_factory=dict)
@@ -197,12 +197,12 @@ class Record:
         vertices = self.request.vertices
         names = sum(4 * len(vertex.name) for vertex in vertices)
         edges = sum(len(vertex.parents) + len(vertex.demand) for vertex in vertices)
-        # A plan has a score for each group of tasks of a stage, and is remembered twice: as it was and as lists.
+        # A plan has a score for each group of tasks of a stage, and is stored twice: in its original form and as lists.
         groups = sum(min(max(vertex.tasks, 1), GROUPS_MAX) for vertex in vertices) if self.job else 0
         self.size_bytes = len(vertices) * VERTEX_BYTES + names + edges * EDGE_BYTES + groups * GROUP_BYTES
 
     def take(self, report: Report) -> None:
-        """Take what was reported."""
+        """Process a report."""
         ids = {vertex.id for vertex in self.request.vertices}
         for now in report.vertices:
             if now.id in ids and now.low >= 3:
@@ -219,7 +219,7 @@ class Record:
                 self.last_ms = max(self.last_ms, ended.ended_ms)
 
     def progress(self) -> dict[int, Progress]:
-        """Return how far vertices are; a task that runs counts as one that has not started, as nobody reports it."""
+        """Return the progress of vertices; running tasks count as not started, since they are not reported."""
         progress = {}
         for vertex in self.request.vertices:
             tasks, seen = self.tasks.get(vertex.id, vertex.tasks), self.durations.get(vertex.id)
@@ -229,7 +229,7 @@ class Record:
         return progress
 
     def view(self, plans: Plans) -> DagView:
-        """Return what the engine should know of it."""
+        """Return the view of the DAG for the engine."""
         views, scores = [], {}
         if self.job is not None and plans.scores:
             scores = self.job.scores(self.progress(), relative=plans.relative_scores)
@@ -250,17 +250,17 @@ class Record:
         return DagView(self.version, tuple(views))
 
     def run(self, attempt: Attempt) -> JobRun:
-        """Return the DAG, which has succeeded, as a run."""
+        """Return the successful DAG as a run."""
         ids = (vertex.id for vertex in self.request.vertices)
         durations = {vertex: self.durations.get(vertex, DurationSketch()) for vertex in ids}
         return run_of(self.key, attempt, self.request, self.tasks, durations, (self.first_ms, self.last_ms))
 
 
 def dag_of(request: PlanRequest, known: Mapping[int, Prediction], usual: Mapping[str, int]) -> Dag:
-    """Return a DAG as the planner takes it: a vertex whose width is not known has its usual one, or one task.
+    """Return a DAG for the planner: a vertex of unknown width has its usual one, or one task.
 
     Raises:
-        DagError: it contradicts itself.
+        DagError: it is inconsistent.
     """
     tasks = {
         vertex.id: max(vertex.tasks if vertex.tasks >= 0 else usual.get(vertex.name, 1), 1)
@@ -292,10 +292,10 @@ Claims = npt.NDArray[np.void]
 CLAIM: Final = np.dtype(
     [
         ("priority", "<i4"),
-        ("tasks", "<i4"),  # not ended yet; -1: not known
-        ("duration_ms", "<i8"),  # of a task; -1: not known
-        ("deviation_ms", "<i8"),  # -1: not known
-        ("score", "<f8"),  # of the next task to start; -1: there is no plan
+        ("tasks", "<i4"),  # remaining; -1: unknown
+        ("duration_ms", "<i8"),  # of a task; -1: unknown
+        ("deviation_ms", "<i8"),  # -1: unknown
+        ("score", "<f8"),  # of the next task to start; -1: no plan
     ]
 )
 
@@ -303,35 +303,35 @@ CLAIMS_MAX: Final = 3 * VERTICES_MAX
 """A vertex of Tez has three priorities."""
 
 DURATION_MAX_MS: Final = 2**40
-"""No task is believed to have taken longer."""
+"""Upper bound of a reported task duration."""
 
 
 class VertexView(NamedTuple):
-    """What the engine should know of a vertex."""
+    """The state of a vertex for the engine."""
 
     low: int
     """The largest of its three request priorities."""
     score: float
-    """Of the next task to start (`PlannedJob.scores`); -1 if there is no plan."""
+    """Score of the next task to start (`PlannedJob.scores`); -1 without a plan."""
     duration_ms: int
-    """-1 if not known; so are the next two."""
+    """-1 if unknown; the same for the next two."""
     deviation_ms: int
     tasks_left: int
 
 
 class DagView(NamedTuple):
-    """What the engine should know of the DAG that an attempt runs."""
+    """The state of an attempt's DAG for the engine."""
 
     version: int
-    """Another one whenever anything has changed."""
+    """Changes with every update."""
     vertices: tuple[VertexView, ...]
-    """Those whose priorities are known."""
+    """Vertices with known priorities."""
 
 
 def claims_of(view: DagView | None) -> Claims:
-    """Return a row for each priority of a DAG, in ascending order; none without a DAG.
+    """Return a row for each priority of a DAG, in ascending order; empty without a DAG.
 
-    A vertex's lowest number is for tasks that have failed: a plan wants them at once.
+    A vertex's lowest number is for failed tasks, which a plan wants at once.
     """
     found: dict[int, tuple[int, int, int, int, float]] = {}
     for vertex in view.vertices if view else ():
@@ -343,10 +343,10 @@ def claims_of(view: DagView | None) -> Claims:
 
 
 def read_claims(content: bytes) -> Claims:
-    """Return the rows in some bytes, which nobody has checked.
+    """Return the rows in untrusted bytes.
 
     Raises:
-        ValueError: they are none.
+        ValueError: they are invalid.
     """
     rows: Any = np.frombuffer(content, CLAIM)
     if len(rows) > CLAIMS_MAX:
@@ -371,21 +371,21 @@ _BUCKET: Final = Struct(">Hi")
 
 
 class StageReport(NamedTuple):
-    """The whole of what is known of each stage that has changed since the last report."""
+    """The complete state of each stage that has changed since the last report."""
 
     from_the_start: bool
-    """Earlier reports are void."""
+    """Whether earlier reports are invalid."""
     ended: bool
-    """The application has ended; nothing follows."""
+    """Whether the application has ended; this is its last report."""
     stages: dict[int, bytes]
-    """By number, each as `read_stage` takes it."""
+    """By number, as input of `read_stage`."""
 
 
 def read_stage_report(body: bytes) -> StageReport:
-    """Return what the body of a report says.
+    """Return the stage report in a body.
 
     Raises:
-        MessageError: it is none, or of a stage that cannot be.
+        MessageError: it is invalid, or has an impossible stage.
     """
     return read_whole(body, _report)
 
@@ -394,7 +394,7 @@ def read_stage(content: bytes) -> SparkStage:
     """Return a stage of a report.
 
     Raises:
-        MessageError: it is none.
+        MessageError: it is invalid.
     """
     return read_whole(content, _stage)
 
@@ -439,10 +439,10 @@ def _durations(reader: Reader) -> DurationSketch:
 
 
 STAGES_BYTES: Final = Bounds(256 << 10, 8 << 20, 64 << 20)
-"""Of an application's reports, of a user's, of all. Beyond, those of the user that has most are dropped first."""
+"""Bounds of an application's reports, of a user's, of all. Beyond, the largest user loses reports first."""
 
 _STAGE_BYTES: Final = 200
-"""What a stage takes beside its bytes."""
+"""Overhead of a stage in addition to its bytes."""
 
 
 @dataclass(eq=False)
@@ -450,7 +450,7 @@ class _Reported:
     attempt: int
     ended: bool = False
     stages: dict[int, bytes] = field(default_factory=dict)
-    """As they came: this is how little space they take."""
+    """In their original form, which is the smallest."""
 
     @property
     def size_bytes(self) -> int:
@@ -458,26 +458,26 @@ class _Reported:
 
 
 class StageRegistry:
-    """Takes reports of stages, gives them to the recorder of the application. For several threads."""
+    """Takes stage reports and passes them to the application's recorder. Thread-safe."""
 
     def __init__(self, bounds: Bounds = STAGES_BYTES) -> None:
         self._attempts: dict[Attempt, str] = {}
-        """Attempts that run, and their users."""
+        """Running attempts with their users."""
         self._reported: QuotaCache[str, _Reported] = QuotaCache(bounds)
         self._lock = Lock()
 
     def register_attempt(self, attempt: Attempt, user: str) -> None:
-        """Take that an attempt of a user's Spark application runs."""
+        """Add a running attempt of a user's Spark application."""
         with self._lock:
             self._attempts[attempt] = user
 
     def forget_attempt(self, attempt: Attempt) -> None:
-        """Take that an attempt has ended; what it reported is kept until somebody asks for it."""
+        """Record that an attempt has ended; its reports stay until they are taken."""
         with self._lock:
             self._attempts.pop(attempt, None)
 
     def serve(self, attempt: Attempt, body: bytes) -> Status:
-        """Take an authenticated report; `REFUSED` if the application has reported too much.
+        """Process an authenticated report; `REFUSED` if the application has reported too much.
 
         Raises:
             MessageError: it is damaged.
@@ -487,7 +487,7 @@ class StageRegistry:
         with self._lock:
             user = self._attempts.get(attempt)
             if user is None:
-                return Status.BUSY  # no frame has reported it yet
+                return Status.BUSY  # frames have not reported it yet
             before = self._reported.get(name)
             if not report.from_the_start and (before is None or before.attempt != attempt.attempt):
                 return Status.UNKNOWN
@@ -497,19 +497,19 @@ class StageRegistry:
             return Status.OK if self._reported.put(name, user, kept, kept.size_bytes) else Status.REFUSED
 
     def take_stages(self, application: str) -> list[bytes]:
-        """Return an application's stages as they came, by YARN's id, and forget them; none without its last report."""
+        """Remove and return an application's stages, by YARN's ID, as received; empty before its last report."""
         with self._lock:
             reported = self._reported.pop(application)
         return [] if reported is None or not reported.ended else list(reported.stages.values())
 
 
 def application_of(attempt: Attempt) -> str:
-    """Return YARN's id of an attempt's application."""
+    """Return YARN's ID of an attempt's application."""
     return application_id(attempt.cluster_timestamp, attempt.application)
 
 
 def runs_of(stages: list[bytes]) -> tuple[StageRun, ...]:
-    """Return stages, as they came, as those of a run.
+    """Return received stages as those of a run.
 
     Raises:
         MessageError: one is damaged.
@@ -518,10 +518,10 @@ def runs_of(stages: list[bytes]) -> tuple[StageRun, ...]:
 
 
 PLANS_BYTES: Final = Bounds(8 << 20, 16 << 20, 64 << 20)
-"""Of a plan, of a user's plans, of all that are remembered."""
+"""Bounds of a plan, of a user's plans, of all cached ones."""
 
 MACHINE_STAGES_MAX: Final = 50_000
-"""Machines times stages of a plan: the planner's tables grow with both. A DAG of 1,000 stages is planned on 50."""
+"""Maximum of machines x stages of a plan, which bounds the tables: a DAG of 1,000 stages gets 50 machines."""
 
 _GROUP_BYTES: Final = 100
 _PLAN_STAGE_BYTES: Final = 500
@@ -549,10 +549,10 @@ class UserSource(PlanSource):
 
 
 class PlanSources:
-    """Makes a source for each user; all plan on the same machines. For several threads."""
+    """Creates a plan source for each user; all use the same machines. Thread-safe."""
 
     def __init__(self, schedules: int, remembered: int) -> None:
-        """Begin with no plan; at most ``remembered`` are kept."""
+        """Start with an empty cache; it holds at most ``remembered`` plans."""
         self._schedules = schedules
         self._remembered = remembered
         self._kept: QuotaCache[Hashable, tuple[Plan | None]] = QuotaCache(PLANS_BYTES._replace(things=remembered))
@@ -563,7 +563,7 @@ class PlanSources:
         return len(self._kept)
 
     def of(self, user: str, machines: Machines) -> UserSource:
-        """Return who plans for a user on the machines that there are now."""
+        """Return a user's plan source for the current machines."""
         with self._lock:
             if machines != self._machines:
                 self._machines = machines
@@ -571,13 +571,13 @@ class PlanSources:
         return UserSource(self, user, machines, self._schedules)
 
     def find(self, at: Hashable) -> tuple[bool, Plan | None]:
-        """Return whether a plan is remembered, and which: None for a DAG that cannot be planned."""
+        """Return whether a plan is cached, and the plan: None for a DAG that cannot be planned."""
         with self._lock:
             entry = self._kept.get(at)
         return (False, None) if entry is None else (True, entry[0])
 
     def keep(self, at: Hashable, user: str, plan: Plan | None, dag: Dag) -> None:
-        """Remember a plan."""
+        """Cache a plan."""
         groups = sum(min(stage.tasks, GROUPS_MAX) for stage in dag.stages)
         edges = sum(len(stage.parents) + len(stage.demand) for stage in dag.stages)
         with self._lock:
@@ -587,24 +587,24 @@ class PlanSources:
 _log = logging.getLogger(__name__)
 
 RECORDS_BYTES: Final = Bounds(8 << 20, 32 << 20, 128 << 20)
-"""Bounds of an attempt's DAG, of a user's, of all. Beyond, DAGs of the user that has most are dropped first."""
+"""Bounds of an attempt's DAG, of a user's, of all. Beyond, the user with the largest total loses DAGs first."""
 
 PLAN_TASKS_MAX: Final = 200_000
-"""A DAG with more tasks than this is not planned."""
+"""Maximum number of tasks of a planned DAG."""
 
 REPLAN_EVERY_S: Final = 5.0
-"""A DAG is planned anew at most so often."""
+"""Minimum interval between plans of a DAG, in seconds."""
 
 BUSY_S: Final = 1.5
-"""One plan is made at a time; a request that would wait longer is answered `BUSY`."""
+"""Plans are made one at a time; a request that would wait longer (s) is answered `BUSY`."""
 
 Amounts = tuple[tuple[str, float], ...]
 Changed = Callable[[str, Attempt], None]
-"""Called with user and attempt when something new is known of the attempt's DAG; on any thread."""
+"""Called with user and attempt after a change of the attempt's DAG; on any thread."""
 
 
 class PlanRegistry:
-    """Serves requests, and hands on what it learns by them. For several threads."""
+    """Answers requests, and passes on their information. Thread-safe."""
 
     def __init__(
         self,
@@ -626,22 +626,22 @@ class PlanRegistry:
         self._sources = PlanSources(plans.schedules, plans.remembered)
 
     def register_attempt(self, attempt: Attempt, key: RecurrenceKey) -> None:
-        """Take who runs an attempt, and in which queue; the name in the key is replaced by that of each DAG."""
+        """Add an attempt with user and queue; the name in the key is replaced by that of each DAG."""
         with self._lock:
             self._applications[attempt] = key
 
     def forget_attempt(self, attempt: Attempt) -> None:
-        """Forget an attempt, which has ended."""
+        """Remove an attempt that has ended."""
         with self._lock:
             self._applications.pop(attempt, None)
             self._records.pop(attempt)
 
     def set_machines(self, nodes: Mapping[int, Amounts]) -> None:
-        """Take what each usable node has of each resource that counts."""
+        """Set the capacity of each usable node, by counted resource."""
         self.set_machine_groups([(has, count) for has, count in Counter(nodes.values()).items()])
 
     def set_machine_groups(self, groups: Sequence[tuple[Amounts, int]]) -> None:
-        """Take how many usable nodes there are of each kind."""
+        """Set the number of usable nodes of each kind."""
         self._groups = [Group(dict(has), count) for has, count in sorted(groups)]
 
     def serve(self, header: Header, body: bytes) -> tuple[Status, bytes]:
@@ -659,7 +659,7 @@ class PlanRegistry:
             return Status.NO_PLAN, b""
 
     def view(self, attempt: Attempt) -> DagView | None:
-        """Return what is known of the DAG that an attempt runs; None if it runs none."""
+        """Return the state of an attempt's DAG; None if it runs none."""
         with self._lock:
             record = self._records.get(attempt)
             return None if record is None or record.done else record.view(self._plans)
@@ -703,7 +703,7 @@ class PlanRegistry:
         return None if job.plan is None else job
 
     def _machines(self, request: PlanRequest) -> Machines:
-        """Return what to plan on: the cluster as far as it is known, else one machine for each task at a time."""
+        """Return the machines to plan on: the known cluster, else one machine for each concurrent task."""
         if self._groups:
             return machines_of(self._groups, self._plans.cluster_share)
         largest: dict[str, float] = {}
@@ -735,13 +735,13 @@ class PlanRegistry:
         return Status.OK, plan_body(order) if order else b""
 
     def _is_due(self, record: Record) -> bool:
-        """Should a DAG be planned anew now?"""
+        """Return whether to replan a DAG now."""
         if record.job is None or self._clock_s() - record.planned_s < REPLAN_EVERY_S:
             return False
         return record.job.is_wrong(record.progress())
 
     def _replan(self, attempt: Attempt, record: Record) -> tuple[int, ...]:
-        """Return another order for a DAG whose plan is wrong; empty if it has none."""
+        """Return a new order for a DAG with a wrong plan; empty without one."""
         job = record.job
         if job is None:
             return ()

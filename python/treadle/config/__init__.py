@@ -1,1 +1,1 @@
-"""treadle.yaml: what may stand in it, how it is read, and what is said when it is wrong."""
+"""treadle.yaml: its settings, how it is read, and its error messages."""

@@ -1,7 +1,7 @@
-"""Parts from a user's Python file: finding the class that treadle.yaml names, and whether it is what a part must be.
+"""Custom parts from Python files: finds the class that treadle.yaml names, and checks its interface.
 
-The file is run as it stands, each time that treadle.yaml is read; its classes are found by name. Two parts from one
-file do not share what the file's module holds.
+The file is executed each time that treadle.yaml is read; classes are found by name. Two parts from one file do not
+share module state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from treadle.errors import nearest
 from treadle.files import read_regular
 
 BYTES_MAX: Final = 1 << 20
-"""No part's file is longer than this."""
+"""Maximum size of a part's file."""
 
 METHODS: Final = {
     "gate": ("allows", "True or False for each request"),
@@ -34,20 +34,20 @@ METHODS: Final = {
     "fit": ("scores", "a number for each node, the largest for the best"),
     "estimate": ("durations_ms", "milliseconds for each request, NaN where nothing is known"),
 }
-"""For each kind of part the method that a class in a file must have besides its constructor, and what it returns."""
+"""For each kind of part the required method of a custom class besides its constructor, and its result."""
 
 
 class PartStoppedError(BaseException):
-    """Raised in a part from outside because it takes too long; no Exception, so that no part catches it by accident."""
+    """Raised in a part from outside on a timeout; not an Exception, so that a part does not catch it by accident."""
 
 
 class PartFileError(Exception):
-    """A part's file cannot be used."""
+    """A part's file is unusable."""
 
     def __init__(self, field: str, text: str) -> None:
         super().__init__(text)
         self.field = field
-        """Which of the settings of the part is to blame: ``path``, ``class`` or ``parameters``."""
+        """The wrong setting of the part: ``path``, ``class`` or ``parameters``."""
         self.text = text
 
 
@@ -69,7 +69,7 @@ class FilePart(Parameters):
         """Return a new object of the class.
 
         Raises:
-            ValueError: nobody has called `located`.
+            ValueError: `located` was not called.
         """
         if self._class is None:
             raise ValueError("a part of kind file is made from settings that were read from a treadle.yaml")
@@ -82,19 +82,19 @@ class FilePart(Parameters):
 
     @property
     def source(self) -> bytes:
-        """What is in the file."""
+        """Content of the file."""
         return self._source
 
     def located(self, part: str, folder: Path, kept: Mapping[str, bytes] | None = None) -> FilePart:
-        """Return the same with an absolute path and the class found.
+        """Return a copy with an absolute path and the class.
 
         Args:
-            part: the kind of part that it must be
-            folder: where relative paths begin
-            kept: what is in the files, by path, if they are not to be read
+            part: the expected kind of part
+            folder: base of relative paths
+            kept: contents of files by path, instead of reading them
 
         Raises:
-            PartFileError: there is no such file or class, or it is not what such a part must be.
+            PartFileError: the file or class is missing, or is not a part of this kind.
         """
         path = folder.absolute() / self.path
         source = _read(path) if kept is None else kept.get(str(path), b"")
@@ -126,9 +126,9 @@ class EstimateFilePart(FilePart):
 
 
 def interrupts(error: BaseException) -> bool:
-    """Is it something that was done to this process, and not what a part's own code raised?
+    """Return whether an exception interrupts this process, rather than coming from a part's own code.
 
-    Parts may raise anything: what libraries raise for a failure of theirs is not always an Exception.
+    Parts may raise anything: library errors are not always an Exception.
     """
     if isinstance(error, KeyboardInterrupt):
         return threading.current_thread() is threading.main_thread()
@@ -136,7 +136,7 @@ def interrupts(error: BaseException) -> bool:
 
 
 def where(error: BaseException, path: str) -> str:
-    """Return ``my_part.py:12: ZeroDivisionError: division by zero`` for what went wrong in a part's file."""
+    """Return ``my_part.py:12: ZeroDivisionError: division by zero`` for an exception in a part's file."""
     lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == path]
     if isinstance(error, SyntaxError) and error.filename == path:
         lines.append(error.lineno or 0)
@@ -162,7 +162,7 @@ def _find(path: Path, source: bytes, name: str) -> type[Any]:
     digest = hashlib.sha256(str(path).encode() + b"\0" + source).hexdigest()[:16]
     module = ModuleType(f"treadle_part_{digest}")
     module.__file__ = str(path)
-    # Dataclasses and pickles look their module up.
+    # Dataclasses and pickle look up their module.
     sys.modules[module.__name__] = module
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 (to run a user's code is the purpose)
@@ -206,12 +206,12 @@ def _check_constructor(path: Path, part_class: type[Any], parameters: Mapping[st
     except TypeError as error:
         text = f"{_place(path, part_class)}: {part_class.__name__} cannot be made from these: {error}"
         raise PartFileError("parameters", text) from error
-    except ValueError:  # a class without a signature of its own
+    except ValueError:  # a class without its own signature
         return
 
 
 def _place(path: Path, thing: Any) -> str:
-    """Return the file and line where a class or function begins."""
+    """Return the file and line of a class or function."""
     code = getattr(thing, "__code__", None)
     line = code.co_firstlineno if code is not None else getattr(thing, "__firstlineno__", 0)
     if not line:
@@ -228,11 +228,11 @@ def _class_line(path: Path, name: str) -> int:
 
 
 def missing(settings: Settings, policy: str = "policy") -> list[str]:
-    """Return the settings that a policy's parts still need to work, a line for each part; empty if none is missing.
+    """Return a line for each part of a policy that lacks required settings.
 
     Args:
-        settings: what is followed
-        policy: where the policy stands in the file; each line begins with a field of it
+        settings: the settings
+        policy: location of the policy in the file; each line begins with a field of it
     """
     lines = [
         f"{says}: set {' or '.join(needs)}"
@@ -249,12 +249,12 @@ def missing(settings: Settings, policy: str = "policy") -> list[str]:
 
 
 def idle_parts(policy: Policy, from_files: Collection[str] = (), at: str = "policy") -> list[str]:
-    """Return which parts of a policy do less together than they seem to, a line for each.
+    """Return a line for each part of a policy that has less effect than expected in this combination.
 
     Args:
         policy: the policy
-        from_files: its parts that are from a user's file, of which nobody knows what they go by
-        at: where it stands in the file; each line begins with a field of it
+        from_files: its custom parts, whose inputs are unknown
+        at: its location in the file; each line begins with a field of it
     """
     gate, estimate = policy.gate, policy.estimate
     goers = [part for part in ("order", "fit") if _goes_by_durations(getattr(policy, part))]
@@ -275,16 +275,16 @@ def idle_parts(policy: Policy, from_files: Collection[str] = (), at: str = "poli
 
 
 def unheard(settings: Settings) -> list[str]:
-    """Return which parts of a policy have nothing to go by where nobody knows of earlier runs, a line for each."""
+    """Return a line for each part of a policy without input, if there is no job history."""
     return [f"{says}, of which there are none here" for says, _ in _going_by_history(settings)]
 
 
 def in_simulation(settings: Settings, *, hinted: bool) -> list[str]:
-    """Return which parts of a policy do less in a simulation than they seem to, a line for each.
+    """Return a line for each part of a policy that has less effect in a simulation.
 
     Args:
-        settings: with the policy
-        hinted: whether jobs come with hints about their tasks, as a history gives them
+        settings: settings with the policy
+        hinted: whether jobs come with hints about their tasks, as from a history
     """
     policy = settings.policy
     from_files = [part for part in PART_KINDS if isinstance(getattr(policy, part).parameters, FilePart)]
@@ -296,7 +296,7 @@ def _goes_by_durations(part: Part) -> bool:
 
 
 def _going_by_history(settings: Settings, policy: str = "policy") -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield, for each part that goes by earlier runs, words that say so and the settings of which one must be there."""
+    """Yield for each part that uses job history a description, and alternative settings, one of which is required."""
     for part in PART_KINDS:
         chosen = getattr(settings.policy, part)
         needs = chosen.parameters.needs()

@@ -1,7 +1,7 @@
-"""Parts of a policy, by name.
+"""Registry of the parts of a policy, by name.
 
-A policy is put together from five kinds of parts, each chosen in treadle.yaml by its ``kind``. A part is known once it
-is registered with the model of its parameters; `treadle.policy.catalogue.register_parts` does so for Treadle's own.
+A policy consists of five kinds of parts, each selected in treadle.yaml by its ``kind``. A part is registered with the
+model of its parameters; `treadle.policy.catalogue.register_parts` registers the built-in ones.
 """
 
 from __future__ import annotations
@@ -23,102 +23,103 @@ PART_KINDS: Final = {
 """The kinds of parts and the question that each answers."""
 
 DEFAULTS: Final = {"gate": "all", "share": "capacity", "order": "queue", "fit": "packing", "estimate": "none"}
-"""The part of each kind that a policy has unless treadle.yaml says otherwise."""
+"""The default part of each kind."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Parameters(BaseModel):
-    """Base of the parameter models: each field has a default, bounds and a description, and others are refused."""
+    """Base of the parameter models: each field has a default, bounds and a description; unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True)
 
     @property
     def label(self) -> str:
-        """What a part with these parameters is called, if not by its kind; else empty."""
+        """The name of a part with these parameters, if different from its kind; else empty."""
         return ""
 
     def needs(self) -> tuple[str, ...]:
-        """Return the settings, as ``section.key``, of which one must be set for the part to do what it promises."""
+        """Return alternative settings, as ``section.key``, one of which the part requires."""
         return ()
 
     def goes_by_estimates(self) -> bool:
-        """Return whether a part whose kind may go by estimates (`Traits.estimates`) does so with these parameters."""
+        """Return whether a part that may use estimates (`Traits.estimates`) does so with these parameters."""
         return True
 
     @classmethod
     def keys(cls) -> dict[str, FieldInfo]:
-        """Return the fields as they are called in treadle.yaml."""
+        """Return the fields by their names in treadle.yaml."""
         return {field.alias or name: field for name, field in cls.model_fields.items()}
 
 
 class NoParameters(Parameters):
-    """Of a part that has nothing to set."""
+    """Parameters of a part without parameters."""
 
 
 DURATIONS: Final = "durations"
-"""As `Traits.estimates`: how long tasks run, by the policy's estimate."""
+"""Value of `Traits.estimates`: task durations by the policy's estimate."""
 TASK_ESTIMATES: Final = "TaskEstimates"
-"""As `Traits.estimates`: events of this name."""
+"""Value of `Traits.estimates`: events of this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class CarriedState:
-    """Something that a part keeps from decide to decide."""
+    """State of a part that is kept across cycles."""
 
     description: str
-    """The columns or objects that hold it, with commas between."""
+    """The columns or objects that hold it, separated by commas."""
     lookup: str
-    """What it is found again by after a snapshot, which gives out all indices anew."""
+    """The identifiers that find it again after a snapshot, which reassigns all indices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """A part's properties, so that no code asks for its name."""
+    """A part's properties, so that code never tests its name."""
 
     overrides: bool = True
-    """Of a share: queues get other than the RM guarantees them. Of an order or a gate: a queue's applications are
-    served otherwise than it says; such a gate holds asks back. Of an estimate: it may know how long a task runs."""
+    """For a share: it ignores the RM's guarantees. For an order or a gate: it ignores the queue's ordering policy; such
+    a gate holds requests back. For an estimate: it may know task durations.
+    """
     compares_priorities: bool = False
-    """Of an order: application priorities are a part of it, as of YARN's fifo."""
+    """For an order: it compares application priorities, as YARN's FIFO does."""
     by_pilots: bool = False
-    """Of a gate: it samples how long tasks take. Of an estimate: it goes by what the gate samples."""
+    """For a gate: it samples task durations. For an estimate: it uses these samples."""
     estimates: tuple[str, ...] = ()
-    """What it has nothing to go by without: `DURATIONS`, `TASK_ESTIMATES`."""
+    """Required inputs: `DURATIONS`, `TASK_ESTIMATES`."""
     keeps: tuple[CarriedState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A registered part: what makes it, from which parameters."""
+    """A registered part: its constructor and parameters."""
 
     name: str
     parameters: type[Parameters]
     make: Callable[..., Any]
     summary: str
-    """The first line of the docstring of what makes it."""
+    """The first line of the constructor's docstring."""
     traits: Traits = field(default_factory=Traits)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part as chosen: its kind with checked parameters."""
+    """A selected part: its kind with validated parameters."""
 
     kind: Kind
     parameters: Parameters
 
     @property
     def label(self) -> str:
-        """The name of the kind, or what its parameters call it."""
+        """The name of the kind, or the parameters' label."""
         return self.parameters.label or self.kind.name
 
     def make(self, *arguments: Any) -> Any:
-        """Return a new part; the first argument of its maker is the parameters."""
+        """Return a new part; the first argument of its constructor is the parameters."""
         return self.kind.make(self.parameters, *arguments)
 
 
 class PartRegistry:
-    """What `register` was called with: for each of the `PART_KINDS` the kinds there are."""
+    """The registered kinds for each of the `PART_KINDS`."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, dict[str, Kind]] = {question: {} for question in PART_KINDS}
@@ -126,7 +127,7 @@ class PartRegistry:
     def register(
         self, part: str, kind: str, parameters: type[Parameters] = NoParameters, traits: Traits | None = None
     ) -> Callable[[F], F]:
-        """Return a decorator for the class or function that makes a part from its parameters.
+        """Return a decorator for the class or function that creates a part from its parameters.
 
         Raises:
             ValueError: there is no such kind of part, or the name is taken.
@@ -144,18 +145,18 @@ class PartRegistry:
         return decorate
 
     def has(self, part: str, kind: str) -> bool:
-        """Say whether a kind of part is registered."""
+        """Return whether a kind of part is registered."""
         return kind in self._kinds[part]
 
     def kinds(self, part: str) -> dict[str, Kind]:
-        """Return the registered kinds of a part, by name, in order of their names.
+        """Return the registered kinds of a part, sorted by name.
 
         Raises:
-            RuntimeError: the default kind is not among them, so that no treadle.yaml could be read.
+            RuntimeError: the default kind is missing, so that no treadle.yaml could be read.
         """
         kinds = self._kinds[part]
         if DEFAULTS[part] not in kinds:
-            # An error of the program; without this it would be reported as an error in the user's policy.
+            # A program error; otherwise it would be reported as an error in the user's policy.
             raise RuntimeError(
                 f"{part}.{DEFAULTS[part]} is not registered; call treadle.policy.catalogue.register_parts()"
             )

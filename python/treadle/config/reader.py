@@ -1,4 +1,4 @@
-"""treadle.yaml to settings, or to an error that says file, line, field and what is allowed."""
+"""Reads treadle.yaml into settings, or raises an error with file, line, field and allowed values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ P = TypeVar("P", bound=Parameters)
 
 
 class Code(Enum):
-    """What a reader does with the Python files that settings name."""
+    """How a reader treats the Python files that settings name."""
 
     RUN = "runs them, if no other user may write to them"
     INSPECT = "looks whether they are there"
@@ -47,12 +47,12 @@ class Code(Enum):
 
 
 def read_settings(file: FilePath, parts: PartRegistry = PARTS, *, trust_code: bool = True) -> Settings:
-    """Read a treadle.yaml; what is not in it has its default.
+    """Read a treadle.yaml; missing settings have their defaults.
 
     Args:
         file: the file
-        parts: the parts that a policy may have; they must have been registered
-        trust_code: whether files of parts are run; not without `--trust-code` if another file names this one
+        parts: the registered parts of policies
+        trust_code: whether parts' files are executed; without `--trust-code` only if the user named this file
 
     Raises:
         ConfigError: the file cannot be read, or it has errors; all of them are reported together.
@@ -61,11 +61,11 @@ def read_settings(file: FilePath, parts: PartRegistry = PARTS, *, trust_code: bo
 
 
 def check_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
-    """Read a treadle.yaml without running the code that it names: of parts' files, whether they are there.
+    """Read a treadle.yaml without executing parts' files, which are only checked for existence.
 
     Args:
         file: the file
-        parts: the parts that a policy may have; they must have been registered
+        parts: the registered parts of policies
 
     Raises:
         ConfigError: the file cannot be read, or it has errors; all of them are reported together.
@@ -75,7 +75,7 @@ def check_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
 
 
 def read_section(file: FilePath, name: str, model: type[P]) -> P:
-    """Read a section of a treadle.yaml; the other sections are not looked at, and no code is run.
+    """Read a section of a treadle.yaml; other sections are ignored, and no code is executed.
 
     Raises:
         ConfigError: the file cannot be read, or something in the section is wrong.
@@ -84,7 +84,7 @@ def read_section(file: FilePath, name: str, model: type[P]) -> P:
 
 
 def read_roster(file: FilePath) -> tuple[RosterEngine, ...]:
-    """Read which engines a treadle.yaml has; what they follow is not looked at, and no code is run.
+    """Read the engines of a treadle.yaml; their settings are ignored, and no code is executed.
 
     Raises:
         ConfigError: the file cannot be read, or something in its roster is wrong.
@@ -93,21 +93,21 @@ def read_roster(file: FilePath) -> tuple[RosterEngine, ...]:
 
 
 def parse_roster(file: str, text: str) -> tuple[RosterEngine, ...]:
-    """Return which engines a text of a treadle.yaml has (see `read_roster`); ``file`` is what errors call it."""
+    """Return the engines in the text of a treadle.yaml (see `read_roster`); ``file`` is its name in errors."""
     return _Reader(YamlDocument(file, text), PARTS, None).roster()
 
 
 def parse_engines(
     file: str, text: str, base: Settings, besides: Collection[str] = (), *, trust_code: bool = False
 ) -> Settings:
-    """Return settings with the engines of another text, such as a scenario, whose other sections are not looked at.
+    """Return settings with the engines of another text, such as a scenario, whose other sections are ignored.
 
     Args:
-        file: what errors call the text
+        file: name of the text in errors
         text: the text
-        base: what engines follow where their entries say nothing else
-        besides: keys of entries that somebody else reads
-        trust_code: whether files of parts are run
+        base: the engines' default settings
+        besides: keys of entries that have another reader
+        trust_code: whether parts' files are executed
 
     Raises:
         ConfigError: something in the section is wrong.
@@ -126,11 +126,11 @@ def parse_settings(
     """Return the settings in a text (see `read_settings`).
 
     Args:
-        file: what errors call it; parts with a relative path are looked for in its folder
+        file: its name in errors; its folder is the base of parts' relative paths
         text: the text
-        parts: the parts that a policy may have
-        kept: the contents of the parts' files by absolute path, if they are not to be read (`Source`)
-        trust_code: whether files of parts are run
+        parts: the registered parts of policies
+        kept: contents of the parts' files by absolute path, instead of reading them (`Source`)
+        trust_code: whether parts' files are executed
     """
     return _Reader(YamlDocument(file, text), parts, kept, _code(trust_code)).settings(text)
 
@@ -140,13 +140,13 @@ def _code(trust_code: bool) -> Code:
 
 
 def warnings_of(document: YamlDocument) -> list[str]:
-    """Return a line for each setting of a treadle.yaml that nobody uses."""
+    """Return a line for each unused setting of a treadle.yaml."""
     idle = unused(document.value.get("engines")) if isinstance(document.value, dict) else ()
     return lines_of(document.file, sorted(document.problem(path, text) for path, text in idle))
 
 
 def policies(root: Any) -> Iterator[tuple[Path, Any]]:
-    """Yield what each `policy:` in a treadle.yaml says, checked by nobody, with the path to where it stands."""
+    """Yield the unchecked value of each `policy:` in a treadle.yaml, with its path."""
     if not isinstance(root, dict):
         return
     yield (), root.get("policy")
@@ -157,9 +157,9 @@ def policies(root: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def peek_source(file: FilePath) -> Source | None:
-    """Return what a treadle.yaml and its parts' files say, without running any code; None if it is not known.
+    """Return the contents of a treadle.yaml and its parts' files, without executing code; None if unknown.
 
-    A part's file that cannot be read is in it as an empty one.
+    An unreadable part's file counts as empty.
     """
     try:
         text = text_of(file)
@@ -208,7 +208,7 @@ class _Reader:
         return _with_engines(base, entries, own)
 
     def engines(self, base: Settings, besides: Collection[str]) -> Settings:
-        """Return settings with the engines of the document, and only those; of entries leave keys out."""
+        """Return settings with the engines of the document only; entries' keys in ``besides`` are skipped."""
         found = self._entries(self._mapping(self._document.value, ()).get("engines"), ("engines",), besides)
         self._refuse()
         return _with_engines(base, *found)
@@ -229,7 +229,7 @@ class _Reader:
             raise ConfigError(self._document.file, self._problems)
 
     def _given(self, root: dict[str, Any], at: Path) -> dict[str, Any]:
-        """Return the fields of `Settings` that a mapping has keys for."""
+        """Return the fields of `Settings` for the keys of a mapping."""
         given: dict[str, Any] = {}
         if "policy" in root:
             chosen = self._mapping(root["policy"], (*at, "policy"))
@@ -271,7 +271,7 @@ class _Reader:
         self._problems.append(self._document.problem(path, text))
 
     def _mapping(self, value: Any, path: Path) -> dict[str, Any]:
-        """Return the mapping at a path; nothing there means an empty one."""
+        """Return the mapping at a path; empty if it is missing."""
         if value is None:
             return {}
         if not isinstance(value, dict):
@@ -306,7 +306,7 @@ class _Reader:
         return None if parameters is None else Part(kinds[name], parameters)
 
     def _located(self, part: str, parameters: FilePart, path: Path) -> FilePart | None:
-        """Find the class that a part of a user's is: run the file that it is in, unless no code is to be run."""
+        """Find the class of a custom part: execute its file, unless no code may be executed."""
         try:
             if self._code is Code.INSPECT:
                 return self._existing(parameters)
@@ -328,7 +328,7 @@ class _Reader:
         return parameters
 
     def _refuse_distrusted(self) -> None:
-        """Run no code that a treadle.yaml names which others may write.
+        """Reject code named by a treadle.yaml that other users may write.
 
         Raises:
             PartFileError: others may.
@@ -361,7 +361,7 @@ def _with_engines(base: Settings, entries: dict[str, Entry], own: dict[str, dict
 
 
 def _explain(detail: ErrorDetails, model: type[Parameters], besides: tuple[str, ...]) -> str:
-    """Return what is wrong with a value and what is allowed, in one line."""
+    """Return the error of a value and the allowed values, in one line."""
     holder = _model_at(model, detail["loc"][:-1])
     name = str(detail["loc"][-1]) if detail["loc"] else ""
     field = holder.keys().get(name)
@@ -375,7 +375,7 @@ def _explain(detail: ErrorDetails, model: type[Parameters], besides: tuple[str, 
 
 
 def _model_at(model: type[Parameters], path: Sequence[str | int]) -> type[Parameters]:
-    """Return the model of what is at a path within a model's values; in a mapping a name leads to its values' model."""
+    """Return the model at a path within a model's values; in a mapping a name leads to its values' model."""
     at_path: Any = model
     for name in path:
         if isinstance(at_path, type) and issubclass(at_path, Parameters):

@@ -1,9 +1,8 @@
-"""The engine's settings, with their defaults, bounds and meanings.
+"""The engine's settings, with defaults, bounds and descriptions.
 
-The section `engines:` of a treadle.yaml or a scenario is a mapping from names to entries, in order; the first entry
-whose `select` matches an application serves it. An entry with `copies` describes several engines, which share the
-entry's applications by their ids. Sections of treadle.yaml that stand in an entry are that entry's instead of the
-file's (`treadle.config.reader`).
+The section `engines:` of a treadle.yaml or a scenario maps names to entries, in order; the first entry whose `select`
+matches an application serves it. An entry with `copies` describes several engines, which share the entry's applications
+by ID. Sections of treadle.yaml inside an entry replace the file's (`treadle.config.reader`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ GANG_MAX: Final = 512
 """Containers that one transaction may have, since it is committed under one hold of the scheduler's lock."""
 
 STEADY_MS: Final = 10_000
-"""How long an engine that was dead must be alive before its applications return to it."""
+"""How long a restarted engine must be alive, in ms, before its applications return to it."""
 
 _SHOWN_MAX: Final = 20
 
@@ -65,7 +64,7 @@ class Select(Parameters):
         return tuple(each.upper() for each in value)
 
     def covers(self, other: Select) -> bool:
-        """Return whether this one matches all that another does."""
+        """Return whether this one matches every application that another one matches."""
         within = all(any(f"{queue}.".startswith(f"{own}.") for own in self.queues) for queue in other.queues)
         return (
             (not self.queues or "root" in self.queues or (bool(other.queues) and within))
@@ -78,7 +77,7 @@ class Select(Parameters):
 
 
 def _includes(names: Collection[str], others: Collection[str]) -> bool:
-    """Say whether who has one of the others has one of the names; there being none is a condition that all meet."""
+    """Return whether each of the others is among the names, too; an empty list matches everything."""
     return not names or (bool(others) and set(others) <= set(names))
 
 
@@ -95,7 +94,7 @@ class Retry(Parameters):
     )
 
     def wait_ms(self, conflicts: int) -> int:
-        """Return how long an application waits after so many conflicts, at least 1, with nothing placed between."""
+        """Return the backoff of an application in ms after so many (at least 1) conflicts without a placement."""
         return min(self.backoff_ms << min(conflicts - 1, 40), self.backoff_max_ms)
 
 
@@ -134,17 +133,17 @@ class RosterEngine:
     """One engine of a roster."""
 
     name: str
-    """As its entry, with -1, -2, … appended if that has copies."""
+    """Its entry's name, with -1, -2, ... appended if that has copies."""
     entry_name: str
     copy: int
-    """Which copy it is, from 0."""
+    """Number of the copy, from 0."""
     entry: Entry
     fallback: str
-    """The entry that is asked first while this engine is dead, its own if there are copies; empty: no certain one."""
+    """The preferred entry while this engine is dead, its own if there are copies; empty: any."""
 
 
 def engines_of(entries: Mapping[str, Entry]) -> tuple[RosterEngine, ...]:
-    """Return the engines of entries in which `problems` finds nothing, in order."""
+    """Return the engines of valid entries (see `problems`), in order."""
     engines = []
     for name, entry in entries.items():
         fallback = entry.fallback or (name if entry.copies > 1 else "")
@@ -155,7 +154,7 @@ def engines_of(entries: Mapping[str, Entry]) -> tuple[RosterEngine, ...]:
 
 
 def problems(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield what is wrong with entries that are right each for itself: the path below `engines`, and what to do."""
+    """Yield the problems of individually valid entries: the path below `engines`, and the remedy."""
     if not entries:
         return
     seen: dict[str, str] = {}
@@ -189,7 +188,7 @@ def problems(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], st
 
 
 def _serving_nothing(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield entries that leave nothing to others below them, unless these serve while another is dead."""
+    """Yield entries that leave no application to later ones, unless these are fallbacks."""
     names = list(entries)
     first = next((at for at, name in enumerate(names) if entries[name].select.covers(Select())), len(names))
     fallbacks = {entry.fallback for name, entry in entries.items() if entry.fallback != name}
@@ -218,12 +217,12 @@ def _fallback(name: str, entry: Entry, entries: Mapping[str, Entry]) -> Iterator
 def lost_queues(
     engines: Sequence[RosterEngine], queues: Collection[str], of: str = "the scenario"
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield which queues of selectors a cluster has not: the path in the file, and what is wrong.
+    """Yield the queues in selectors that a cluster lacks: the path in the file, and the error.
 
     Args:
         engines: a roster
-        queues: whole paths of all queues, inner ones too
-        of: whose they are, as a message calls it
+        queues: full paths of all queues, including parents
+        of: the cluster's name in a message
     """
     for name, entry in {engine.entry_name: engine.entry for engine in engines}.items():
         for queue in entry.select.queues:
@@ -233,7 +232,7 @@ def lost_queues(
 
 
 def unused(value: object) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield what stands in a section of this kind and is not used: the path in the file, and why."""
+    """Yield unused settings of a section of this kind: the path in the file, and the reason."""
     for name, entry in list(value.items())[1:] if isinstance(value, dict) else ():
         if isinstance(entry, dict) and "listener" in entry:
             yield ("engines", str(name), "listener"), "is not used: only the first engine has the plan listener"
@@ -464,13 +463,13 @@ class Record(Parameters):
 
 
 IGNORE_PRIORITY: Final = "ignore_priority"
-"""The key of `policy:` beside its five parts."""
+"""The key of `policy:` in addition to its five parts."""
 
 IGNORES_PRIORITY: Final = (
     "Let the order alone decide. False: an application with a higher priority comes first where its queue's own "
     "ordering-policy is fifo, as in YARN."
 )
-"""What that key means."""
+"""Description of that key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,30 +490,30 @@ class Policy:
         return f"{parts} {IGNORE_PRIORITY}" if self.ignore_priority else parts
 
     def overrides_guarantees(self) -> bool:
-        """Say whether queues are shared otherwise than the RM guarantees: its preemption would undo that."""
+        """Return whether queues get other shares than the RM guarantees, which its preemption would undo."""
         return self.share.kind.traits.overrides
 
     def overrides_order(self) -> bool:
-        """Say whether a queue's applications are served otherwise than it says: preemption inside it undoes that."""
+        """Return whether applications ignore their queue's order, which its preemption would undo."""
         return self.order.kind.traits.overrides or self.holds_back()
 
     def holds_back(self) -> bool:
-        """Say whether the gate may hold back what could be served."""
+        """Return whether the gate may hold back servable requests."""
         return self.gate.kind.traits.overrides
 
 
 @dataclass(frozen=True)
 class Source:
-    """What settings were read from, in full: enough to read them again when the files have changed."""
+    """The complete source of settings, which allows reading them again after the files have changed."""
 
     file: str
     text: str
     part_files: Mapping[str, bytes]
-    """The content of each Python file that a part is in, by its absolute path."""
+    """The content of each custom part's Python file, by absolute path."""
 
     @property
     def digest(self) -> str:
-        """Equal for equal contents only."""
+        """Digest of the contents."""
         found = hashlib.sha256(self.text.encode())
         for path, content in sorted(self.part_files.items()):
             found.update(b"\0" + path.encode() + b"\0" + hashlib.sha256(content).digest())
@@ -530,7 +529,7 @@ class Settings:
     assumed: Assumed
     limits: Limits
     seed: int
-    """Of whatever the policy draws at random: equal seeds and events give equal proposals."""
+    """Seed of the policy's random draws: equal seeds and events give equal proposals."""
     source: Source | None = field(default=None, compare=False)
     """None if they were not read from a file."""
     profiles: Profiles = field(default_factory=Profiles)
@@ -540,18 +539,18 @@ class Settings:
     constraints: Constraints = field(default_factory=Constraints)
     record: Record = field(default_factory=Record)
     warnings: tuple[str, ...] = field(default=(), compare=False)
-    """What in their file should be written otherwise though it is understood: settings under old names."""
+    """Warnings about their file, such as settings under old names."""
     engines: tuple[RosterEngine, ...] = ()
-    """Several engines on one cluster, in order; empty: one, which follows these settings."""
+    """Several engines on one cluster, in order; empty: one, with these settings."""
     engine: RosterEngine | None = None
-    """Which of several engines follows these settings; None: the only one."""
+    """The one of several engines that uses these settings; None: the only one."""
     entries: Mapping[str, Settings] = field(default_factory=dict, hash=False)
-    """What the engines of each entry follow, by its name."""
+    """Settings of the engines of each entry, by its name."""
 
     def for_engine(self, name: str) -> Settings:
-        """Return what an engine of the roster follows.
+        """Return the settings of an engine of the roster.
 
-        Engines draw from seeds of their own, or copies would choose the same nodes.
+        Engines have different seeds, or copies would choose the same nodes.
 
         Raises:
             UserError: there is no such engine.
@@ -565,12 +564,12 @@ class Settings:
 
     @property
     def of_first_engine(self) -> Settings:
-        """What the first engine follows, or the only one: the policy that the ResourceManager's bean shows."""
+        """Settings of the first engine, or the only one, whose policy the ResourceManager's bean shows."""
         return self.for_engine(self.engines[0].name) if self.engines else self
 
     @property
     def digest(self) -> str:
-        """Equal for settings read from the same texts; empty if they were read from none."""
+        """Digest of the source; empty without one."""
         return "" if self.source is None else self.source.digest
 
 
@@ -585,7 +584,7 @@ SECTIONS: dict[str, type[Parameters]] = {
     "constraints": Constraints,
     "record": Record,
 }
-"""The keys of treadle.yaml besides ``policy``, ``seed`` and ``engines``, which are of their own kind."""
+"""The keys of treadle.yaml besides ``policy``, ``seed`` and ``engines``."""
 
 OWN_KEYS: tuple[str, ...] = ("policy", "seed", *(name for name in SECTIONS if name != "kernels"))
 """The keys that may also stand in an entry of ``engines``; compiled code is the same for all engines."""
@@ -603,7 +602,7 @@ def default_settings(parts: PartRegistry = PARTS) -> Settings:
 
 
 Choice = str | tuple[str, Mapping[str, Any]]
-"""The kind of a part, or the kind and parameters that are not the default ones."""
+"""The kind of a part, or the kind and its changed parameters."""
 
 
 def with_parts(settings: Settings, chosen: Mapping[str, Choice], parts: PartRegistry = PARTS) -> Settings:

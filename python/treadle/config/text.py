@@ -1,8 +1,7 @@
 """The text of a treadle.yaml.
 
-With every default and its meaning, as conf/treadle.yaml has it; with one section in another's place and all else as it
-was; with the paths of parts' files written out; and its earlier contents, a bounded number of them, in a folder beside
-it.
+With every default and its description; with some sections replaced and the rest unchanged; with absolute paths of
+parts' files; and its bounded history, in a folder next to it.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def _kind(kind: Kind, *, chosen: bool) -> list[str]:
     fields = _fields(kind.parameters, "    ")
     if chosen:
         return [*summary, f"    kind: {kind.name}", *fields]
-    # "or" tells what may stand instead from what is a comment on it.
+    # "or" marks alternatives, in contrast to comments.
     return [f"    # or kind: {kind.name}", *(line.replace("    ", "    #   ", 1) for line in summary + fields)]
 
 
@@ -116,21 +115,21 @@ class _Block:
 
 
 def section_values(text: str) -> dict[str, Any]:
-    """Return what is in a text by section; the text must be one that can be read."""
+    """Return the values of each section of a valid text."""
     value = yaml.safe_load(text)
     return dict(value) if isinstance(value, dict) else {}
 
 
 def without_section(file: str, text: str, name: str) -> str:
-    """Return a text with empty lines in a section's place, so that all others stand where they stood.
+    """Return a text with empty lines instead of a section, so that line numbers of the others stay.
 
     Args:
-        file: what errors call the text
+        file: its name in errors
         text: the text
-        name: which section
+        name: the section
 
     Raises:
-        UserError: the text is no block of `key: value` lines.
+        UserError: the text is not a block of `key: value` lines.
     """
     lines = text.splitlines(keepends=True)
     block = _blocks(file, text).get(name)
@@ -140,18 +139,18 @@ def without_section(file: str, text: str, name: str) -> str:
 
 
 def with_sections(file: str, text: str, other: str, names: Iterable[str]) -> str:
-    """Return a text with some of its sections as they are written in another; a section that it lacks comes last.
+    """Return a text with some sections replaced by another text's; a new section is appended.
 
-    A section that the other text lacks stays as it is, but for ``policy``, which then goes: all its parts are defaults.
+    A section that the other text lacks stays, except for ``policy``, which is removed: all its parts are defaults.
 
     Args:
-        file: what errors call the text
-        text: what is changed
-        other: where the sections are taken from
-        names: which sections
+        file: its name in errors
+        text: the text to change
+        other: the source of the sections
+        names: the sections
 
     Raises:
-        UserError: the text is not written in a way that allows it.
+        UserError: the text is not in a form that allows it.
     """
     names = tuple(names)
     for name in names:
@@ -192,15 +191,15 @@ def _lines_of(text: str, name: str) -> list[str]:
 
 
 def _is_empty(text: str) -> bool:
-    """Say whether there is nothing but comments in a text."""
+    """Return whether a text contains nothing but comments."""
     return yaml.compose(text, Loader=yaml.SafeLoader) is None
 
 
 def _blocks(file: str, text: str) -> dict[str, _Block]:
-    """Return where each section is; a text that is only ``null`` has none.
+    """Return the location of each section; a text that is only ``null`` has none.
 
     Raises:
-        UserError: the text is no block of `key: value` lines.
+        UserError: the text is not a block of `key: value` lines.
     """
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if root is None or (isinstance(root, yaml.ScalarNode) and root.tag == "tag:yaml.org,2002:null"):
@@ -219,7 +218,7 @@ def _blocks(file: str, text: str) -> dict[str, _Block]:
 
 
 def _last_line(node: yaml.Node) -> int:
-    """Return the last line of a node, from 0. A block's own mark stands at whatever comes after it."""
+    """Return the last line of a node, from 0. A block's own end mark is at the following token."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style:
         children = [child for item in node.value for child in (item if isinstance(item, tuple) else (item,))]
         return max((_last_line(child) for child in children), default=node.start_mark.line)
@@ -228,7 +227,7 @@ def _last_line(node: yaml.Node) -> int:
 
 
 def _with_comments(lines: list[str], end: int) -> int:
-    """Return the end with the indented comments after it, which belong to the section above them."""
+    """Return the end including the indented comments after it, which belong to the section above them."""
     for at in range(end, len(lines)):
         line = lines[at]
         if not line.strip():
@@ -240,9 +239,9 @@ def _with_comments(lines: list[str], end: int) -> int:
 
 
 def with_absolute_paths(text: str, folder: Path) -> str:
-    """Return the text of a treadle.yaml with the paths of parts' files written out, so that it may be moved.
+    """Return the text of a treadle.yaml with absolute paths of parts' files, so that it may be moved.
 
-    ``folder`` is where relative ones begin. The text must be one that can be read.
+    ``folder`` is the base of relative ones. The text must be valid.
     """
     for start, end, path in sorted(_paths(yaml.compose(text, Loader=yaml.SafeLoader)), reverse=True):
         text = text[:start] + json.dumps(str(folder.absolute() / path), ensure_ascii=False) + text[end:]
@@ -268,26 +267,26 @@ def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
 
 
 SUFFIX: Final = ".history"
-"""Appended to the name of a treadle.yaml: the folder of what it was."""
+"""Suffix of the history folder of a treadle.yaml."""
 
 VERSIONS_MAX: Final = 50
-"""The oldest are forgotten first."""
+"""Maximum number of versions; the oldest are dropped first."""
 
 BYTES_MAX: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a treadle.yaml was until something replaced it."""
+    """An earlier content of a treadle.yaml."""
 
     number: int
-    """Numbers rise and are not used again."""
+    """Increasing number, never reused."""
     until: str
     """When it was replaced: in UTC, ISO 8601."""
     policy: str
     """The kinds of its parts."""
     replaced_by: str
-    """What took its place."""
+    """Description of its replacement."""
     text: str
 
 
@@ -295,11 +294,11 @@ class History:
     """The history of one treadle.yaml."""
 
     def __init__(self, target: Path) -> None:
-        """Look at the history of a file; ``target`` has no symbolic link in it."""
+        """Open the history of a file; ``target`` has no symbolic link in it."""
         self.folder = target.with_name(target.name + SUFFIX)
 
     def versions(self) -> list[Version]:
-        """Return what is kept, oldest first; what is damaged is left out."""
+        """Return the versions, oldest first; damaged ones are skipped."""
         versions = []
         for file in self._files():
             with suppress(OSError, ValueError, TypeError, RecursionError):
@@ -326,7 +325,7 @@ class History:
         return found
 
     def keep(self, until: str, policy: str, replaced_by: str, text: str, like: os.stat_result) -> Version:
-        """Keep a content that is about to be replaced, readable by whom the file itself is readable.
+        """Store a content that is about to be replaced, with the read permissions of the file itself.
 
         Raises:
             UserError: a link or a file is in the folder's place.
@@ -347,7 +346,7 @@ class History:
         return version
 
     def forget(self, version: Version) -> None:
-        """Forget a version that was kept for a change that did not happen."""
+        """Remove a version that was stored for a change that did not happen."""
         (self.folder / f"{version.number:06}.json").unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:

@@ -1,8 +1,8 @@
-"""Whom a path is safe from, and where a sidecar keeps its state.
+"""Checks which users could modify a path, and locates a sidecar's state.
 
-A part's file is run, and a treadle.yaml says which. Who may write to one of them, or rename a folder above it and put
-another in its place, runs code as the ResourceManager's user. So nobody but root and this process's user may be able
-to; sshd asks the same of its keys.
+A treadle.yaml names files that are executed. A user who may write to one of them, or rename a folder above it and put
+another in its place, runs code as the ResourceManager's user. So only root and this process's user may have that
+access; sshd checks its keys in the same way.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ TRUST_OPTION: Final = "--trust-code"
 """Runs the Python code that recordings, scenarios and sweeps name."""
 
 LINKS_MAX: Final = 40
-"""Symbolic links that are followed; as many as Linux follows."""
+"""Maximum number of symbolic links to follow, as in Linux."""
 
 
 def untrusted(code: str) -> str:
-    """Return why Python code that a recording, a scenario or a sweep names is not run, and the remedy."""
+    """Return why Python code named by a recording, a scenario or a sweep is not executed, and the remedy."""
     return f"{code!r} is Python code, which runs only with {TRUST_OPTION}; give that for files whose author you trust"
 
 
 def trusted_owners() -> frozenset[int]:
-    """Return who may own what is trusted: root, and the user of this process."""
+    """Return the allowed owners of trusted files: root, and the user of this process."""
     return frozenset({0, os.geteuid()})
 
 
 def reason_against(path: Path, owners: Collection[int] | None = None) -> str:
-    """Return why others could change what is at a path, and what to do about it; empty if they cannot.
+    """Return why other users could change a path's content, with the remedy; empty if they cannot.
 
-    Looked at are the file, every folder above it and every symbolic link on the way: the owner of each, and whether
-    its group or everybody may write. A folder with the sticky bit, such as /tmp, lets nobody rename what is another's.
+    Checks the owner and the write permissions of group and others, for the file, every folder above it and every
+    symbolic link on the way. In a folder with the sticky bit, such as /tmp, users can rename only their own files.
 
     Args:
         path: a file or folder
-        owners: who may own it; those of `trusted_owners` if left out
+        owners: allowed owners; defaults to `trusted_owners`
 
     Raises:
-        OSError: it is not there, or cannot be looked at.
+        OSError: it is missing, or cannot be checked.
     """
     owners = trusted_owners() if owners is None else owners
     for at, status in _steps(path):
@@ -65,10 +65,10 @@ def reason_against(path: Path, owners: Collection[int] | None = None) -> str:
 
 
 def _is_roots(at: Path, status: os.stat_result) -> bool:
-    """Say whether root owns what is at a path, in a user namespace without root.
+    """Return whether root owns a path, in a user namespace without root.
 
-    There root's files and those of all other users have one number. Where only root and this process's user may write
-    to the folder above, they are taken for root's, except for homes of other accounts.
+    There, files of root and of all other outside users have one user ID. Where only root and this process's user may
+    write to the parent folder, they count as root's, except for homes of other accounts.
     """
     if status.st_uid != _number_of_strangers() or str(at) in _homes_of_others():
         return False
@@ -76,7 +76,7 @@ def _is_roots(at: Path, status: os.stat_result) -> bool:
 
 
 _FIRST_ACCOUNT: Final = 1000
-"""Accounts below are the system's; some of their homes are folders of root's."""
+"""Accounts below are system accounts; some of their homes are owned by root."""
 
 
 @cache
@@ -87,13 +87,13 @@ def _homes_of_others() -> frozenset[str]:
 
 @cache
 def _number_of_strangers() -> int:
-    """Return the number that all users outside have in a user namespace without root; -1 where root has its number."""
+    """Return the ID of all outside users in a user namespace without root; -1 where root has its own ID."""
     known = [line.split()[0] for line in Path("/proc/self/uid_map").read_text("utf-8").splitlines()]
     return -1 if "0" in known else int(Path("/proc/sys/kernel/overflowuid").read_text("utf-8"))
 
 
 def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield all that a path leads over, links as links and what they lead to."""
+    """Yield all components of a path: links and their targets."""
     here, links = Path("/"), 0
     yield here, here.lstat()
     left = list(reversed(path.absolute().parts))
@@ -117,7 +117,7 @@ def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def user_name(number: int) -> str:
-    """Return a user's name; of a number without one the number."""
+    """Return a user's name, or the number if there is none."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -128,15 +128,15 @@ CONNECT_S: Final = 10.0
 
 
 def connect(path: Path, setting: str, unit: str) -> socket.socket:
-    """Return a connection to a socket that nobody but root and this user could have put there.
+    """Return a connection to a socket that only root and this user could have created.
 
     Args:
         path: the socket
-        setting: what errors call the setting that names it
-        unit: what systemd would start to listen there
+        setting: name in errors of the setting with the path
+        unit: the systemd unit that listens there
 
     Raises:
-        UserError: nobody is there, or others could have put the socket there.
+        UserError: no process listens, or other users could have created the socket.
     """
     connected = socket.socket(socket.AF_UNIX)
     try:
@@ -159,23 +159,22 @@ def connect(path: Path, setting: str, unit: str) -> socket.socket:
 
 
 EXPLAIN_SOCKET: Final = "explain.sock"
-"""The name, in the state's folder, of the socket at which `treadle explain` asks."""
+"""Name of the socket of `treadle explain` in the state folder."""
 
 
 def bases_of_user(environment: Mapping[str, str]) -> list[str]:
-    """Return where a user keeps the state of programs, by the environment: what is set, the likeliest first."""
+    """Return the folders for a user's program state, from environment variables, the likeliest first."""
     home = environment.get("HOME", "")
     return list(filter(None, (environment.get("XDG_STATE_HOME", ""), f"{home}/.local/state" if home else "")))
 
 
 def state_folders(config: Path, engine: str, bases: Iterable[str]) -> list[Path]:
-    """Return where the state of a sidecar with a treadle.yaml may lie, the likeliest first.
+    """Return possible state folders of a sidecar with a treadle.yaml, the likeliest first.
 
     Args:
         config: the treadle.yaml
-        engine: of several engines the name of one that is not the first; else empty
-        bases: folders that are used where the file's own may not be written to; those without an absolute path are left
-            out
+        engine: name of one of several engines, unless it is the first; else empty
+        bases: fallbacks if the file's own folder is not writable; relative ones are skipped
     """
     config = config.absolute()
     if engine:

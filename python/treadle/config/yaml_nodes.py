@@ -1,4 +1,4 @@
-"""YAML with the line on which everything stands."""
+"""YAML with line numbers of all nodes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from treadle.files import read_regular
 Path = tuple[str | int, ...]
 
 BYTES_MAX: Final = 1 << 20
-"""No treadle.yaml is longer than this."""
+"""Maximum size of a treadle.yaml."""
 
 NODES_MAX: Final = 200_000
-"""Keys and values of one document; each takes about a KiB of memory."""
+"""Maximum number of keys and values of a document; each takes about a KiB of memory."""
 
 _NUMBER_MAX: Final = 100
 _NUMBERS: Final = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
-"""A longer number is refused, as a key too: YAML reads 1:1:1 to the base of 60, in the square of its length."""
+"""Types of numbers with limited length, also as keys: YAML reads 1:1:1 in base 60, in quadratic time."""
 
 _KEY_MAX: Final = 1_000
-"""Characters of a key. One that is a list or a mapping is refused: as a text it may be longer than any memory."""
+"""Maximum length of a key. A list or mapping as a key is rejected: as a text it could exceed any memory."""
 
 
 def dotted(path: Path) -> str:
-    """Return a path as messages show it: ``policy.fit.window``."""
+    """Return a path in the form of messages: ``policy.fit.window``."""
     return ".".join(map(str, path))
 
 
@@ -61,7 +61,7 @@ NO_NAME: Final = "is not a key, since YAML does not read it as a text; write a n
 
 
 def holder_of_key(detail: ErrorDetails) -> tuple[Any, ...] | None:
-    """Return of which mapping a key is no text, by an error of pydantic; None if it is about something else."""
+    """Return the path of a mapping with a key that is not a text, from a pydantic error; None for other errors."""
     place, kind = tuple(detail["loc"]), detail["type"]
     if kind == "invalid_key":
         return place[:-1]
@@ -69,7 +69,7 @@ def holder_of_key(detail: ErrorDetails) -> tuple[Any, ...] | None:
 
 
 def details_of(error: ValidationError) -> list[ErrorDetails]:
-    """Return what is wrong, but for lists that count as empty because their items are wrong."""
+    """Return the errors, except for lists that count as empty because their items are wrong."""
     details = error.errors()
 
     def holds_wrong(place: tuple[str | int, ...]) -> bool:
@@ -79,7 +79,7 @@ def details_of(error: ValidationError) -> list[ErrorDetails]:
 
 
 def explained(detail: ErrorDetails, page: str) -> str:
-    """Return what is wrong with a value and what is allowed, in one line; ``page`` documents the file."""
+    """Return the error of a value and the allowed values, in one line; ``page`` documents the file."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "missing":
         return f"is missing; write it ({page})"
@@ -91,7 +91,7 @@ def explained(detail: ErrorDetails, page: str) -> str:
 
 
 _MISFIT: Final = (ValueError, LookupError, ArithmeticError, AttributeError, TypeError)
-"""Exceptions of PyYAML at a value that does not fit its tag, such as `!!bool x`."""
+"""Exceptions of PyYAML for a value that does not match its tag, such as `!!bool x`."""
 
 
 class _TooLargeError(yaml.MarkedYAMLError):
@@ -121,7 +121,7 @@ class YamlDocument:
         """Parse ``text``; ``file`` is what errors call it.
 
         Raises:
-            ConfigError: it is no YAML, has a key twice, uses aliases, or is too large.
+            ConfigError: it is not YAML, has a key twice, uses aliases, or is too large.
         """
         self.file = file
         self._lines: dict[Path, int] = {}
