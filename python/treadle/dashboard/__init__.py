@@ -1,4 +1,4 @@
-"""Web pages about a cluster: what its ResourceManager reports, how it came there, and since when something is wrong.
+"""Web pages about a cluster: the ResourceManager's state, its history, and current problems with their start.
 
-A process of its own: nothing of it runs in the ResourceManager or in a sidecar.
+It is a process of its own: no part of it runs in the ResourceManager or in a sidecar.
 """

@@ -1,10 +1,10 @@
-"""Looks at a cluster again and again, and makes the documents that pages show.
+"""Polls a cluster and creates the documents of the pages.
 
-It is the only part of the dashboard that asks the ResourceManager unasked. Beans are read each `BEANS_EVERY_S`, and at
-most `POLL_PAUSE_MAX_S` after a look that was slow: whether Treadle schedules must not be shown wrong for long. What
-beans say is posted before pages are read. REST pages are read each `PAGES_EVERY_S`; at most a tenth of the time is
-spent on them, so that a slow ResourceManager is asked less often. Documents are written once a look and served to every
-reader; metrics for Prometheus have labels that users gave, a bounded number.
+It is the only part of the dashboard that sends unsolicited requests to the ResourceManager. Beans are read every
+`BEANS_EVERY_S`, and at most `POLL_PAUSE_MAX_S` after a slow poll, because the scheduling state must not be outdated for
+long. Beans are posted before pages are read. REST pages are read every `PAGES_EVERY_S`, for at most a tenth of the
+time, so that a slow ResourceManager gets fewer requests. Documents are written once per poll and served to every
+reader; Prometheus metrics have a bounded number of labels set by users.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _GZIP_LEVEL: Final = 1
 
 
 class Document(NamedTuple):
-    """A document in JSON."""
+    """A JSON document."""
 
     version: int
-    """Rises with each change of any document."""
+    """Increases with each change of any document."""
     plain: bytes
     packed: bytes
-    """The same by gzip."""
+    """The same, compressed with gzip."""
 
 
 class Board:
@@ -70,10 +70,10 @@ class Board:
         self._wake: Callable[[], None] = lambda: None
         self.metrics = b""
         self.polled_s = 0.0
-        """When a look ended last, seconds since 1970; 0: none has."""
+        """End of the latest poll, seconds since 1970; 0: none yet."""
 
     def on_change(self, wake: Callable[[], None]) -> None:
-        """Have something called, on the thread that posts, after each change."""
+        """Call a function after each change, on the thread that posts."""
         self._wake = wake
 
     @property
@@ -82,12 +82,12 @@ class Board:
         return self._version
 
     def post(self, at_s: float, parts: Mapping[str, Mapping[str, Any]], metrics: bytes = b"") -> None:
-        """Put documents in the place of those of the same names.
+        """Replace documents by name.
 
         Args:
-            at_s: when the look ended, seconds since 1970
-            parts: of `PARTS` those that are new
-            metrics: the look as Prometheus reads it
+            at_s: end of the poll, seconds since 1970
+            parts: the new ones of `PARTS`
+            metrics: the poll in Prometheus format
         """
         assert set(parts) <= set(PARTS)
         version = self._version + 1
@@ -105,21 +105,21 @@ class Board:
         self._wake()
 
     def read(self, part: str) -> Document | None:
-        """Return a document; None before the first look."""
+        """Return a document; None before the first poll."""
         with self._lock:
             return self._documents.get(part)
 
 
 MARKS: Final = (0.25, 0.5, 0.75)
-"""Progress at which it is kept how long the job would take in all."""
+"""Progress values at which the estimated total duration of a job is recorded."""
 _PROGRESS_MAX_UNSERVED: Final = 0.05
-"""MapReduce's application masters claim this much before any task has run."""
+"""MapReduce's application masters report up to this progress before any task has run."""
 
 
 def expected_ms(job: Job) -> int | None:
-    """Return how long a job takes in all if it goes on as it did, by the progress that its master claims.
+    """Return a job's estimated total duration in ms, by linear extrapolation of the AM's progress.
 
-    None: no task of it need have run.
+    None if possibly no task has run.
     """
     if job.state != "RUNNING" or job.progress <= _PROGRESS_MAX_UNSERVED + 1e-6:
         return None
@@ -127,14 +127,14 @@ def expected_ms(job: Job) -> int | None:
 
 
 class Estimates:
-    """What was expected of each job at some marks of its progress."""
+    """Estimated durations of each job at the `MARKS`."""
 
     def __init__(self, kept: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-        """Begin with what was kept of jobs that ran."""
+        """Start with stored estimates of running jobs."""
         self._kept = {name: dict(of.get("expected_ms", {})) for name, of in (kept or {}).items()}
 
     def update(self, jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
-        """Return the entries to keep of jobs that have just passed a mark."""
+        """Return the entries to store of jobs that have just passed a mark."""
         changed = {}
         for job in jobs:
             expected = expected_ms(job)
@@ -142,18 +142,18 @@ class Estimates:
             if expected is None or not marks:
                 continue
             kept = self._kept.setdefault(job.id, {})
-            # one who looks late knows nothing of the marks before
+            # earlier marks of a job that was seen late are unknown
             if marks[-1] not in kept:
                 kept[marks[-1]] = expected
                 changed[job.id] = {"ended_ms": 0, "expected_ms": dict(kept)}
         return changed
 
     def end(self, job: Job) -> dict[str, Any]:
-        """Return the entries to keep of a job that has ended, and forget it."""
+        """Remove a job that has ended; return its entries to store."""
         return {**plain(job), "expected_ms": self._kept.pop(job.id, {})}
 
     def evict(self, running: Iterable[str]) -> list[str]:
-        """Forget the jobs that are not among those that run, and return them."""
+        """Remove and return the jobs that are not running."""
         left = sorted(set(self._kept) - set(running))
         for name in left:
             del self._kept[name]
@@ -166,20 +166,20 @@ EVENTS_SHOWN_MAX: Final = 100
 
 @dataclass(slots=True)
 class View:
-    """What was seen last, each part with when; times are seconds since 1970, 0: never."""
+    """The latest state of all parts with their times, seconds since 1970; 0: never."""
 
     rm: str
     state: str = ""
-    """``ACTIVE`` or ``STANDBY``; empty: there was no answer."""
+    """``ACTIVE`` or ``STANDBY``; empty without an answer."""
     active: str = ""
-    """Of one on standby the address of the active one, if it is known."""
+    """Address of the active ResourceManager if this one is on standby; empty if unknown."""
     heard_s: float = 0.0
     decisions: Decisions | None = None
     decisions_s: float = 0.0
     counted_since_s: float = 0.0
-    """When Treadle's counters began at 0; they begin again with each start of the ResourceManager."""
+    """Start of Treadle's counters; they restart with the ResourceManager."""
     rates: dict[str, float] = field(default_factory=dict)
-    """How much counters rise a second."""
+    """Increase of counters per second."""
     nodes: Nodes = field(default_factory=Nodes)
     queues: list[Queue] = field(default_factory=list)
     queues_left_out: int = 0
@@ -187,9 +187,9 @@ class View:
     jobs: list[Job] = field(default_factory=list)
     held: list[HeldNode] = field(default_factory=list)
     held_error: str = ""
-    """Why it is not known which nodes are reserved; empty if it is."""
+    """Why the reserved nodes are unknown; empty if they are known."""
     observed: dict[str | None, Agreement] = field(default_factory=dict)
-    """By queue, of all under None; nothing except in mode observe_only."""
+    """By queue, and overall under None; empty except in mode observe_only."""
     jobs_left_out: int = 0
     jobs_s: float = 0.0
     ended: list[dict[str, Any]] = field(default_factory=list)
@@ -201,7 +201,7 @@ class View:
 
 
 def documents(view: View) -> dict[str, dict[str, Any]]:
-    """Return the documents, by part."""
+    """Return the documents by part."""
     return {
         "overview": overview(view),
         "queues": _queues(view),
@@ -212,7 +212,7 @@ def documents(view: View) -> dict[str, dict[str, Any]]:
 
 
 def overview(view: View) -> dict[str, Any]:
-    """Return the document of what is wrong, and of the cluster as a whole."""
+    """Return the document of problems and of the whole cluster."""
     decisions, totals = view.decisions, view.nodes.totals()
     return {
         "rm": view.rm,
@@ -269,7 +269,7 @@ def _job(job: Job, place: int, view: View) -> dict[str, Any]:
 
 
 def _places(jobs: list[Job]) -> list[int]:
-    """Return for each job how many of its queue came before it, and one."""
+    """Return each job's position in its queue by time of submission, from 1."""
     seen: dict[str, int] = {}
     places = []
     for job in jobs:
@@ -300,20 +300,20 @@ QUEUES_MAX: Final = 200
 
 
 class _MetricsCollector:
-    """One look, as the library asks for it."""
+    """One poll in the form that the library expects."""
 
     def __init__(self, view: View) -> None:
         self._view = view
 
     def collect(self) -> Iterator[Metric]:
         yield from _state(self._view)
-        if self._view.heard_s and self._view.state == "ACTIVE":  # old values of a lost node must not look new
+        if self._view.heard_s and self._view.state == "ACTIVE":  # old values of a lost node must not appear current
             yield from _treadle(self._view)
             yield from _cluster(self._view)
 
 
 def exposition(view: View) -> bytes:
-    """Return a look in Prometheus' text format."""
+    """Return a poll in Prometheus text format."""
     registry = CollectorRegistry()
     registry.register(_MetricsCollector(view))
     return generate_latest(registry)
@@ -415,16 +415,16 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 TEXT_MAX: Final = 200
 RESTART_S: Final = 60.0
-"""Counters that begin so much later than before are those of another start: both times are by the dashboard's clock."""
+"""Counters that start this much later (s) belong to another start; both times are by the dashboard's clock."""
 
 _COUNTED_SINCE: Final = "counted since"
 
 
 class Changes:
-    """Compares a look with what was seen before, by an earlier process too."""
+    """Compares a poll with the state before, which an earlier process may have stored."""
 
     def __init__(self, seen: Mapping[str, str]) -> None:
-        """Begin with what was seen last."""
+        """Start with the stored state."""
         self.seen = dict(seen)
         self._counted_ms = -1
 
@@ -432,14 +432,14 @@ class Changes:
         """Return a line for each change.
 
         Args:
-            at_s: the time of the look, seconds since 1970
-            decisions: what Treadle's beans say
+            at_s: time of the poll, seconds since 1970
+            decisions: content of Treadle's beans
         """
         return [*self._restarted(at_s, decisions), *self._renamed(decisions)]
 
     @property
     def counted_since_s(self) -> float:
-        """When Treadle's counters began at 0, seconds since 1970; 0 if that is not known."""
+        """Start of Treadle's counters, seconds since 1970; 0 if unknown."""
         return float(self.seen.get(_COUNTED_SINCE, 0.0))
 
     def _restarted(self, at_s: float, decisions: Decisions) -> list[str]:
@@ -473,21 +473,21 @@ _log = logging.getLogger(__name__)
 BEANS_EVERY_S: Final = 5.0
 PAGES_EVERY_S: Final = 15.0
 DUTY: Final = 0.1
-"""The part of the time that may be spent on asking."""
+"""Maximum fraction of the time spent on requests."""
 POLL_PAUSE_MAX_S: Final = 10.0
 BEAN_DOCUMENTS: Final = ("overview", "decisions")
-"""Documents that tell what beans say."""
+"""Documents with the content of beans."""
 PAGES_S: Final = 10.0
-"""No further page is read in a look once pages have taken so long."""
+"""Time budget, in seconds, after which a poll reads no further page."""
 PAGES_PAUSE_MAX_S: Final = 300.0
 QUEUES_CHARTED_MAX: Final = 60
-"""Queues whose shares are kept over time, in the order of the tree."""
+"""Maximum number of queues with a time series, in the order of the tree."""
 ENDED_BACK_MS: Final = 24 * 3600 * 1000
-"""How long ago jobs may have ended that the first look asks for."""
+"""How far back, in ms, the first poll requests ended jobs."""
 
 
 class Collector:
-    """Looks, keeps what it saw, and posts documents."""
+    """Polls, stores the results, and posts documents."""
 
     def __init__(
         self,
@@ -498,15 +498,15 @@ class Collector:
         held: Held = no_held_nodes,
         observed: Observed = no_held_nodes,
     ) -> None:
-        """Begin where an earlier process stopped.
+        """Continue the work of an earlier process.
 
         Args:
-            reader: of the ResourceManager
-            history: what is remembered
+            reader: reads from the ResourceManager
+            history: the stored state
             board: where documents are posted
             clock: seconds since 1970
-            held: asks an engine which nodes it keeps free
-            observed: asks a sidecar what it has found in mode observe_only
+            held: asks an engine for its reserved nodes
+            observed: asks a sidecar for the results of mode observe_only
 
         Raises:
             UserError: the history cannot be read.
@@ -528,29 +528,29 @@ class Collector:
         self._pages_due_s = 0.0
         self._history_trouble = ""
         self._lines: list[str] = []
-        """What changed, and is not kept yet."""
+        """Lines about changes that are not stored yet."""
 
     def run(self, stop: Event) -> None:
-        """Look until somebody says stop; nothing ends it but that."""
+        """Poll until ``stop`` is set; errors do not end it."""
         while not stop.is_set():
             began_s = time.monotonic()
             try:
                 self.poll()
-            except Exception as error:  # a look that fails must not be the last
+            except Exception as error:  # a failed poll must not be the last
                 _log.exception("a look at the cluster failed")
                 self._report_failure(error)
             took_s = time.monotonic() - began_s
             stop.wait(min(max(BEANS_EVERY_S, took_s / DUTY - took_s), POLL_PAUSE_MAX_S))
 
     def poll(self) -> None:
-        """Ask once, keep the answers, and post documents."""
+        """Poll once, store the answers, and post documents."""
         at_s, troubles = self._clock(), dict[str, Trouble]()
         values = self._poll_beans(at_s, troubles)
         is_active = self.view.state == "ACTIVE"
         pages_due = is_active and at_s >= self._pages_due_s
         self._keep(at_s, values, troubles | (self.view.page_troubles if is_active else {}))
         if pages_due:
-            if self._board.version:  # pages may be slow: what beans say is shown before
+            if self._board.version:  # pages may be slow: the beans are posted first
                 self._post(BEAN_DOCUMENTS)
             began_s = time.monotonic()
             values = self._poll_pages(at_s)
@@ -564,14 +564,14 @@ class Collector:
         self._board.post(self._clock(), {part: changed[part] for part in parts}, exposition(self.view))
 
     def _report_failure(self, error: Exception) -> None:
-        """Post that a look failed; what was wrong before stays, nobody knows better."""
+        """Post the failure of a poll; earlier problems stay, since there is no newer information."""
         at_s, view = self._clock(), self.view
         text = f"the cluster was not read, pages show old figures: {type(error).__name__}: {printable(str(error))}"
         known = {each.name: Trouble(each.severity, each.text) for each in view.conditions}
         try:
             self._keep(at_s, {}, {"look": Trouble("fail", f"{text}; the dashboard's log has more")} | known)
             self._board.post(at_s, {"overview": overview(view)}, exposition(view))
-        except Exception:  # pages then say that nobody looks any more
+        except Exception:  # pages then report that polling has stopped
             _log.exception("a look that failed cannot be reported")
 
     def _poll_beans(self, at_s: float, troubles: dict[str, Trouble]) -> dict[str, float]:
@@ -611,7 +611,7 @@ class Collector:
         return self._rates(at_s, decisions)
 
     def _rates(self, at_s: float, decisions: Decisions) -> dict[str, float]:
-        """Return numbers over time: of counters how much they rose a second since the last look."""
+        """Return time series values; for counters the increase per second since the last poll."""
         numbers = decisions.numbers
         counted: dict[str, int] = {name: numbers[name] for name in COUNTERS if name in numbers}
         counted |= {f"Rejected{reason}": count for reason, count in decisions.rejected.items()}
@@ -622,7 +622,7 @@ class Collector:
         before, self._counted = self._counted, (at_s, counted)
         if before is None or at_s <= before[0] or any(counted.get(name, 0) < old for name, old in before[1].items()):
             self.view.rates = {}
-            return values  # the first look, or counted anew: another ResourceManager
+            return values  # the first poll, or counters were reset: another ResourceManager
         rates = {name: (count - before[1].get(name, 0)) / (at_s - before[0]) for name, count in counted.items()}
         self.view.rates = rates
         # a reason that never occurred needs no series
@@ -671,7 +671,7 @@ class Collector:
         return values
 
     def _follow(self, jobs: list[Job]) -> None:
-        """Keep what was expected of jobs, and those that ended since the last look."""
+        """Store estimates of jobs, and jobs that ended since the last poll."""
         try:
             back_ms = int(self._clock() * 1000) - ENDED_BACK_MS
             since_ms = max(back_ms, max((int(job["ended_ms"]) for job in self.view.ended), default=0))
@@ -688,7 +688,7 @@ class Collector:
             self._history_trouble = str(error)
 
     def _keep(self, at_s: float, values: dict[str, float], troubles: dict[str, Trouble]) -> None:
-        """Write what was seen into the history; where that fails the pages say so and show the rest."""
+        """Store a poll in the history; after a failure the pages report it and show the rest."""
         view = self.view
         if self._history_trouble:
             text = f"{self._history.path} cannot be written, so nothing is remembered: {self._history_trouble}"
@@ -714,7 +714,7 @@ class Collector:
 
 
 def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
-    """Return what Treadle's beans find wrong."""
+    """Return the problems in Treadle's beans."""
     troubles = {}
     if decisions.why_not:
         mode = decisions.texts["Mode"].lower()
@@ -746,7 +746,7 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
 
 
 def _starved(warnings: str) -> tuple[dict[str, Trouble], str]:
-    """Return each queue that is starved, and the engine's other warnings."""
+    """Return each starved queue, and the engine's other warnings."""
     lines = warnings.split("; ")
     starved = {
         f"{STARVED_NAME}{queue}": Trouble("warn", printable(line)) for line in lines if (queue := starved_queue(line))

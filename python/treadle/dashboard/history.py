@@ -1,10 +1,10 @@
-"""Numbers over time, jobs that ended and what went wrong, in one SQLite file of a bounded size.
+"""Time series, ended jobs and problems, in one SQLite file of bounded size.
 
-Each number is kept three times, finer for a shorter time: a row of a level is the mean of what was seen within it.
+Each series is stored at three resolutions, finer ones for a shorter time: a row is the mean over its interval.
 
-What is wrong with a cluster, and since when.
+`Conditions` tracks the problems of a cluster with their start.
 
-Whose history a file is: that of another cluster is not continued as if it were this one's.
+`check_cluster` prevents that the history of one cluster is continued with another's.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from treadle.yarn.pages import address_of, addresses, property_of
 CONDITIONS_MAX: Final = 64
 TEXT_MAX: Final = 512
 UNSEEN_S: Final = 600.0
-"""What was wrong when an earlier process looked last is the same trouble if that was no longer ago."""
+"""A problem of an earlier process continues if its last poll was at most this long ago, in seconds."""
 
 
 class Trouble(NamedTuple):
-    """What somebody who looked found."""
+    """A problem found by a poll."""
 
     severity: str
-    """``fail``: the cluster is not scheduled by Treadle, or not seen; ``warn``: something waits for somebody."""
+    """``fail``: Treadle does not schedule, or the cluster is unreachable; ``warn``: a person should act."""
     text: str
 
 
 class Condition(NamedTuple):
-    """Something that is wrong."""
+    """A current problem."""
 
     name: str
     severity: str
     text: str
     since_s: float
-    """When it was seen first, seconds since 1970."""
+    """Time of the first poll that found it, seconds since 1970."""
 
     def line(self) -> str:
         """Return it as a line of a log."""
@@ -52,18 +52,18 @@ class Condition(NamedTuple):
 
 
 STARVED_NAME: Final = "starved "
-"""How the name of the trouble of a starved queue begins."""
+"""Prefix of the problem name of a starved queue."""
 
 
 class Conditions:
-    """What is wrong now, with since when."""
+    """The current problems with their start."""
 
     def __init__(self, kept: Iterable[Condition] = (), polled_s: float = 0.0) -> None:
-        """Begin with what an earlier process knew.
+        """Start with the problems of an earlier process.
 
         Args:
-            kept: what was wrong when it looked last
-            polled_s: when that was, seconds since 1970
+            kept: the problems at its last poll
+            polled_s: time of that poll, seconds since 1970
         """
         self._now = {condition.name: condition for condition in kept}
         self._polled_s = polled_s
@@ -73,11 +73,11 @@ class Conditions:
     def update(
         self, at_s: float, troubles: Mapping[str, Trouble]
     ) -> tuple[tuple[Condition, ...], list[str], list[str]]:
-        """Return what is wrong, with since when; a line for each that is new; and a line for each that is over.
+        """Return the current problems with their start, a line for each new one, and a line for each resolved one.
 
         Args:
             at_s: the time, seconds since 1970
-            troubles: what is wrong, by a name that stays the same as long as it is the same trouble
+            troubles: the problems, by a name that is stable for the same problem
         """
         before = self._now
         same = before if self._has_polled or at_s - self._polled_s <= UNSEEN_S else {}
@@ -89,7 +89,7 @@ class Conditions:
             now[name] = Condition(name, trouble.severity, text, old.since_s if old else at_s)
             if old is None:
                 began.append(now[name].line())
-        # an engine that is lost names no queues: they may be starved as before
+        # a lost engine reports no queues, which may still be starved
         lost = any(trouble.severity == "fail" for trouble in troubles.values())
         over = [
             f"{'unknown now' if lost and name.startswith(STARVED_NAME) else 'resolved'}: {old.line()}"
@@ -100,17 +100,17 @@ class Conditions:
         return tuple(now.values()), began, over
 
     def unreported(self) -> list[Condition]:
-        """Return what is wrong that this process has not been asked for yet, as when an earlier one saw it begin."""
+        """Return problems not reported by this process yet, such as those that an earlier one found."""
         unreported = [condition for name, condition in self._now.items() if name not in self._reported]
         self._reported = set(self._now)
         return unreported
 
 
 LEVELS: Final = ((10, 360), (60, 1440), (900, 2880))
-"""Seconds of a row, and how many rows are kept: an hour, a day, thirty days."""
+"""(seconds per row, number of rows): an hour, a day, thirty days."""
 SERIES_MAX: Final = 256
 JOBS_MAX: Final = 1000
-"""The latest jobs that ended and are kept, and running jobs whose estimates are kept."""
+"""Maximum number of ended jobs, and of running jobs with estimates; the latest are kept."""
 EVENTS_MAX: Final = 1000
 ADDRESSES_MAX: Final = 32
 FILE_BYTES_MAX: Final = 128 << 20
@@ -135,22 +135,22 @@ CREATE TABLE IF NOT EXISTS seen (name TEXT PRIMARY KEY, text TEXT NOT NULL);
 
 
 class Points(NamedTuple):
-    """Numbers over time."""
+    """Time series."""
 
     step_s: int
     """Seconds between two points."""
     series: dict[str, list[tuple[int, float]]]
-    """Time, seconds since 1970, and number; a time at which nothing was seen is left out."""
+    """(seconds since 1970, value); times without a poll are omitted."""
 
 
 class History:
-    """What the dashboard remembers. Thread-safe. Methods raise `sqlite3.Error` where the file fails."""
+    """The stored state of the dashboard. Thread-safe. Methods raise `sqlite3.Error` if the file fails."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it.
+        """Open the file, or create it.
 
         Raises:
-            UserError: it cannot be opened, is no history, or another dashboard uses it.
+            UserError: it cannot be opened, is not a history, or is in use by another dashboard.
         """
         self.path = path
         self._lock = Lock()
@@ -189,7 +189,7 @@ class History:
         self._inode = (status.st_dev, status.st_ino)
 
     def close(self) -> None:
-        """Close the file; others may use it then."""
+        """Close the file and release its lock."""
         with self._lock:
             self._base.close()
             if self._held >= 0:
@@ -197,7 +197,7 @@ class History:
             self._held = -1
 
     def record(self, at_s: float, values: Mapping[str, float]) -> int:
-        """Add numbers of one moment; returns how many were left out because there are too many series."""
+        """Add the values of one time; return how many were dropped because there are too many series."""
         with self._lock, _Transaction(self._base):
             self._check_there()
             left_out = 0
@@ -218,7 +218,7 @@ class History:
             return left_out
 
     def _check_there(self) -> None:
-        """Fail if the file is no longer what was opened: SQLite would write on into a file that nobody finds again."""
+        """Raise an error if the file is gone: SQLite would continue to write into an unreachable one."""
         try:
             status = self.path.stat()
         except OSError as error:
@@ -235,7 +235,7 @@ class History:
         return number
 
     def _tidy(self, at_s: float) -> None:
-        """Remove what is too old, and rows of a time to come: the clock was put back. A damaged file fails."""
+        """Remove expired rows, and future ones after the clock was put back; also detects a damaged file."""
         (verdict,) = self._base.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError(f"it is damaged ({verdict}); move it away and restart the dashboard")
@@ -248,7 +248,7 @@ class History:
         self._ids = {name: number for number, name in self._base.execute("SELECT id, name FROM series")}
 
     def points(self, names: Iterable[str], span_s: int, at_s: float) -> Points:
-        """Return series of the last ``span_s`` seconds, at the finest level that goes so far back."""
+        """Return series of the last ``span_s`` seconds, at the finest resolution that covers them."""
         levels = [level for level, (step_s, count) in enumerate(LEVELS) if step_s * count >= span_s]
         level = levels[0] if levels else len(LEVELS) - 1
         step_s = LEVELS[level][0]
@@ -271,7 +271,7 @@ class History:
             return sorted(self._ids)
 
     def keep_jobs(self, jobs: Mapping[str, Mapping[str, Any]]) -> None:
-        """Keep what is known of jobs, by id; ``ended_ms`` is 0 in one that runs."""
+        """Store jobs by ID; ``ended_ms`` is 0 for a running one."""
         with self._lock, _Transaction(self._base):
             for name, job in jobs.items():
                 self._base.execute(
@@ -284,7 +284,7 @@ class History:
                 )
 
     def jobs(self, ended: bool) -> dict[str, dict[str, Any]]:
-        """Return the jobs that ended, the latest first, or those of which something was estimated while they ran."""
+        """Return the ended jobs, latest first, or the running ones with estimates."""
         which = "ended_ms > 0" if ended else "ended_ms = 0"
         with self._lock:
             rows = self._base.execute(
@@ -298,7 +298,7 @@ class History:
             self._base.executemany("DELETE FROM jobs WHERE id = ?", [(name,) for name in names])
 
     def keep_conditions(self, at_s: float, conditions: Iterable[Condition], events: Iterable[str]) -> None:
-        """Keep what is wrong at a time, and lines of what changed."""
+        """Store the problems at a time, and lines about changes."""
         with self._lock, _Transaction(self._base):
             self._base.execute("DELETE FROM conditions")
             self._base.executemany("INSERT INTO conditions VALUES (?, ?, ?, ?)", [tuple(each) for each in conditions])
@@ -309,20 +309,20 @@ class History:
             self._base.execute("INSERT OR REPLACE INTO facts VALUES ('looked_s', ?)", (at_s,))
 
     def conditions(self) -> tuple[float, list[Condition]]:
-        """Return when was looked last, seconds since 1970 (0: never), and what was wrong then."""
+        """Return the time of the last poll, seconds since 1970 (0: never), and the problems then."""
         with self._lock:
             looked = self._base.execute("SELECT value FROM facts WHERE name = 'looked_s'").fetchone()
             rows = self._base.execute("SELECT name, severity, text, since_s FROM conditions ORDER BY name").fetchall()
         return (looked[0] if looked else 0.0), [Condition(*row) for row in rows]
 
     def is_empty(self) -> bool:
-        """Has nothing of any cluster been kept yet, but perhaps that none was found?"""
+        """Return whether no data of a cluster is stored, except possibly that it was not found."""
         with self._lock:
             seen = self._base.execute("SELECT 1 FROM points UNION ALL SELECT 1 FROM jobs LIMIT 1").fetchone()
         return seen is None
 
     def reset(self) -> None:
-        """Forget what was wrong and what changed."""
+        """Remove problems and changes."""
         with self._lock, _Transaction(self._base):
             self._base.execute("DELETE FROM conditions")
             self._base.execute("DELETE FROM events")
@@ -330,36 +330,36 @@ class History:
             self._base.execute("DELETE FROM seen")
 
     def seen(self) -> dict[str, str]:
-        """Return what was seen last of what changes seldom, such as the policy."""
+        """Return the last values of rarely changing items, such as the policy."""
         with self._lock:
             return dict(self._base.execute("SELECT name, text FROM seen").fetchall())
 
     def keep_seen(self, seen: Mapping[str, str]) -> None:
-        """Put what is seen in the place of what was kept."""
+        """Replace the stored values of rarely changing items."""
         with self._lock, _Transaction(self._base):
             self._base.execute("DELETE FROM seen")
             self._base.executemany("INSERT INTO seen VALUES (?, ?)", list(seen.items()))
 
     def addresses(self) -> set[str]:
-        """Return under which addresses the ResourceManagers of the cluster were found whose history this is."""
+        """Return the addresses of the ResourceManagers of this history's cluster."""
         with self._lock:
             return {address for (address,) in self._base.execute("SELECT address FROM addresses")}
 
     def keep_addresses(self, addresses: Iterable[str]) -> None:
-        """Put addresses in the place of those that are kept, at most `ADDRESSES_MAX`."""
+        """Replace the stored addresses, at most `ADDRESSES_MAX`."""
         with self._lock, _Transaction(self._base):
             self._base.execute("DELETE FROM addresses")
             rows = [(address,) for address in sorted(addresses)[:ADDRESSES_MAX]]
             self._base.executemany("INSERT INTO addresses VALUES (?)", rows)
 
     def events(self, count: int = EVENTS_MAX) -> list[tuple[float, str]]:
-        """Return the latest lines of what changed, with their times; the newest first."""
+        """Return the latest lines about changes, with their times; newest first."""
         with self._lock:
             return self._base.execute("SELECT at_s, text FROM events ORDER BY id DESC LIMIT ?", (count,)).fetchall()
 
 
 class _Transaction:
-    """All that is written within it, or none."""
+    """A transaction: all writes within it happen, or none."""
 
     def __init__(self, base: sqlite3.Connection) -> None:
         self._base = base
@@ -376,10 +376,10 @@ class _Transaction:
 
 
 def _hold(path: Path) -> int:
-    """Return the descriptor of a lock that one process may have.
+    """Return the descriptor of an exclusive lock.
 
     Raises:
-        UserError: another one has it, or there is no such folder.
+        UserError: another process has it, or the folder is missing.
     """
     lock = path.with_name(f"{path.name}.lock")
     try:
@@ -393,28 +393,28 @@ def _hold(path: Path) -> int:
 
 
 _ANYWHERE: Final = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 nothing listens there
-"""What every host calls itself identifies no cluster; the address that somebody named does."""
+"""Names that every host has do not identify a cluster; an explicitly configured address does."""
 
 
 def check_cluster(history: History, rm: str, ca: Path | None = None, is_same: bool = False) -> None:
-    """Keep in a history which cluster it is of: the address of its ResourceManager, and those of a pair.
+    """Store the identity of the history's cluster: the address of its ResourceManager, and those of an HA pair.
 
-    A history into which nothing of a cluster came yet is of none, whatever address was tried.
+    A history without data of a cluster has no identity, whatever address was tried.
 
     Args:
-        history: of this cluster, or of none yet
+        history: of this cluster, or empty
         rm: the ResourceManager's address
         ca: certificates to trust over https
-        is_same: somebody says that it is the same cluster, under a new address
+        is_same: whether the user confirms that it is the same cluster under a new address
 
     Raises:
-        UserError: the history is that of another cluster, or fails.
+        UserError: the history belongs to another cluster, or fails.
     """
     try:
         kept = history.addresses()
         addresses_now = {address_of(rm), *_of_pair(rm, ca)}
         is_other = bool(kept) and kept.isdisjoint(addresses_now) and not is_same
-        if is_other and history.is_empty():  # nobody answered under that address: it may have been a mistake
+        if is_other and history.is_empty():  # the address has never answered: it may have been a mistake
             history.reset()
             kept = set()
         elif is_other:
@@ -428,7 +428,7 @@ def check_cluster(history: History, rm: str, ca: Path | None = None, is_same: bo
 
 
 def _of_pair(rm: str, ca: Path | None) -> set[str]:
-    """Return the addresses that a ResourceManager's configuration names; none if it does not answer."""
+    """Return the addresses in a ResourceManager's configuration; empty if it does not answer."""
     try:
         named = addresses(lambda key: property_of(rm, key, ca)).values()
     except UserError:

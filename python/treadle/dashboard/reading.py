@@ -1,10 +1,9 @@
-"""What a ResourceManager is asked: its beans, and its REST pages.
+"""Reads a ResourceManager: its beans, and its REST pages.
 
-One thread asks, one page at a time; each page is bounded in bytes by `treadle.yarn.pages`.
+One thread reads one page at a time; `treadle.yarn.pages` bounds the size of each page.
 
-Queues, nodes and jobs, as the ResourceManager's REST pages show them, each within bounds.
-
-Whatever a page holds, what comes out has the types that are written here: names are clipped texts, numbers are finite.
+Queues, nodes and jobs are parsed from the REST pages, within bounds. Whatever a page contains, results have the types
+below: names are clipped texts, numbers are finite.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _RUNNING: Final = {"RUNNING", "DECOMMISSIONING"}
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue. Shares are parts of its partition's resources, of the dominant one, for nodes without a label."""
+    """A queue. Shares are fractions of its partition's dominant resource, for nodes without a label."""
 
     path: str
     depth: int
@@ -56,23 +55,23 @@ class Queue:
     maximum: float
     used: float
     pending: float
-    """What it asks for beyond that."""
+    """Its outstanding requests."""
     reserved: float
     running: int
-    """Applications that the ResourceManager has activated."""
+    """Activated applications."""
     waiting: int
-    """Those that it has not activated."""
+    """Applications that wait for activation."""
     containers: int
 
     @property
     def owed(self) -> float:
-        """What it is guaranteed, as far as it asks for it."""
+        """Its entitlement: the guarantee, up to its requests."""
         return min(self.guaranteed, self.used + self.pending)
 
 
 @dataclass(slots=True)
 class Nodes:
-    """Nodes, a list a column."""
+    """Nodes, a list per column."""
 
     name: list[str] = field(default_factory=list)
     state: list[str] = field(default_factory=list)
@@ -87,20 +86,20 @@ class Nodes:
     """Nodes beyond `NODES_MAX`."""
 
     def totals(self) -> dict[str, int]:
-        """Return what the nodes that run have together."""
+        """Return the total capacity of the running nodes."""
         at = [index for index, state in enumerate(self.state) if state in _RUNNING]
         columns = ("containers", "memory_mb", "memory_used_mb", "vcores", "vcores_used")
         return {"nodes": len(at), **{name: sum(getattr(self, name)[index] for index in at) for name in columns}}
 
 
 class HeldNode(NamedTuple):
-    """A node that an engine keeps free for an ask that is too large for what becomes free at once."""
+    """A node that an engine reserves for a large request."""
 
     node: str
-    """Its host, with a port where the ResourceManager's scheduler has it in nodes' names."""
+    """Its host, with the port if the scheduler's node names have one."""
     application: str
     left_ms: int
-    """For so long at most."""
+    """Maximum remaining time in ms."""
 
 
 class Agreement(NamedTuple):
@@ -122,13 +121,13 @@ class Job:
     type: str
     state: str
     final: str
-    """How it ended, by what its application master said; ``UNDEFINED`` before that."""
+    """Final status reported by its application master; ``UNDEFINED`` before that."""
     progress: float
-    """0 to 1, as its application master claims."""
+    """0 to 1, as reported by its application master."""
     submitted_ms: int
     elapsed_ms: int
     ended_ms: int
-    """0: it has not ended."""
+    """0 while it has not ended."""
     containers: int
     memory_mb: int
     vcores: int
@@ -137,20 +136,20 @@ class Job:
 
 
 def plain(row: Queue | Nodes | Job) -> dict[str, Any]:
-    """Return a row as JSON has it."""
+    """Return a row as JSON."""
     return {name: getattr(row, name) for name in row.__slots__}
 
 
 def queues_of(content: Any, memory_mb: int, vcores: int) -> tuple[list[Queue], int]:
-    """Return the queues of the page ``scheduler``, parents before children, and how many were left out.
+    """Return the queues of the page ``scheduler``, parents before children, and how many were dropped.
 
     Args:
         content: of the page
-        memory_mb: of all nodes
-        vcores: of all nodes
+        memory_mb: total of all nodes
+        vcores: total of all nodes
 
     Raises:
-        ValueError: it is no such page of a CapacityScheduler.
+        ValueError: it is not this page of a CapacityScheduler.
     """
     try:
         root = content["scheduler"]["schedulerInfo"]
@@ -195,7 +194,7 @@ def _queue(queue: Mapping[str, Any], depth: int, memory_mb: int, vcores: int) ->
 
 
 def _with_parents(queues: list[Queue]) -> list[Queue]:
-    """Return queues; parents ask for, reserve and run what their leaves do, which the page has of leaves alone."""
+    """Return queues with the parents' sums of requests, reservations and applications: the page has leaves only."""
     sums: dict[str, list[float]] = {}
     for queue in queues:
         if queue.leaf:
@@ -220,10 +219,10 @@ def _with_parents(queues: list[Queue]) -> list[Queue]:
 
 
 def nodes_of(content: Any) -> Nodes:
-    """Return the nodes of the page ``nodes``, by name.
+    """Return the nodes of the page ``nodes``, sorted by name.
 
     Raises:
-        ValueError: it is no such page.
+        ValueError: it is not this page.
     """
     try:
         listed = (content["nodes"] or {}).get("node") or []
@@ -246,7 +245,7 @@ def nodes_of(content: Any) -> Nodes:
 
 
 def held_of(content: Any) -> list[HeldNode]:
-    """Return the nodes that a sidecar says are kept free, at most `NODES_MAX`; what is none is left out."""
+    """Return the reserved nodes in a sidecar's answer, at most `NODES_MAX`; invalid entries are skipped."""
     rows = [row for row in content if isinstance(row, dict)] if isinstance(content, list) else []
     return [
         HeldNode(text(row.get("node")), text(row.get("application")), max(whole(row.get("left_ms")), 0))
@@ -255,7 +254,7 @@ def held_of(content: Any) -> list[HeldNode]:
 
 
 def agreements_of(content: Any) -> dict[str | None, Agreement]:
-    """Return what a sidecar says of `observe_only`, by queue, at most `QUEUES_MAX`; of all under None."""
+    """Return a sidecar's results of `observe_only` by queue, at most `QUEUES_MAX`; overall under None."""
     document = content if isinstance(content, dict) else {}
     queues = document.get("by_queue")
     rows = [(None, document.get("total")), *(list(queues.items())[:QUEUES_MAX] if isinstance(queues, dict) else [])]
@@ -269,18 +268,18 @@ def agreements_of(content: Any) -> dict[str | None, Agreement]:
 
 
 WAIT_S: Final = 0.4
-"""How long a look waits for engines, so that looks come as often as before; what is later is shown by the next one."""
+"""How long a poll waits for engines, in seconds, without delaying the next; later answers are used by the next poll."""
 
 NOT_YET: Final = "an engine has not answered yet"
 
 Held = Callable[[], list[dict[str, Any]]]
-"""Returns the nodes that engines keep free; raises `UserError` if they cannot be asked."""
+"""Returns the reserved nodes of engines; raises `UserError` if they do not answer."""
 Observed = Callable[[], dict[str, Any]]
-"""Returns what `observe_only` found (docs/running-it.md); raises `UserError` if the sidecar cannot be asked."""
+"""Returns the results of `observe_only` (docs/running-it.md); raises `UserError` if the sidecar does not answer."""
 
 
 def no_held_nodes() -> Any:
-    """Report nothing of engines.
+    """Raise an error: engines cannot be asked.
 
     Raises:
         UserError: always.
@@ -289,21 +288,21 @@ def no_held_nodes() -> Any:
 
 
 class BackgroundQuestion(Generic[_T]):
-    """Asks engines on a thread of its own, one question at a time."""
+    """Asks engines on its own thread, one question at a time."""
 
     def __init__(self, question: Callable[[], _T], nothing: _T) -> None:
-        """Begin.
+        """Create it without an answer.
 
         Args:
             question: asks; raises `UserError` if there is no answer
-            nothing: what is returned then
+            nothing: the result in that case
         """
         self._question, self._nothing = question, nothing
         self._thread: Thread | None = None
         self._latest = nothing, ""
 
     def ask(self, wait_s: float | None = None) -> tuple[_T, str]:
-        """Return the answer, and why there is none; empty if there is."""
+        """Return the answer, and why there is none (empty if there is)."""
         if self._thread is None:
             self._thread = Thread(target=self._ask, name="ask", daemon=True)
             self._thread.start()
@@ -316,18 +315,18 @@ class BackgroundQuestion(Generic[_T]):
     def _ask(self) -> None:
         try:
             self._latest = self._question(), ""
-        except UserError as error:  # elsewhere than on the ResourceManager's host that is no trouble
+        except UserError as error:  # expected outside the ResourceManager's host
             self._latest = self._nothing, printable(str(error))
-        except Exception as error:  # pages say so; whoever looks goes on
+        except Exception as error:  # pages report it; polling continues
             _log.exception("engines cannot be asked")
             self._latest = self._nothing, printable(f"{type(error).__name__}: {error}")
 
 
 def jobs_of(content: Any) -> tuple[list[Job], int]:
-    """Return the applications of the page ``apps``, the oldest first, and how many were left out.
+    """Return the applications of the page ``apps``, oldest first, and how many were dropped.
 
     Raises:
-        ValueError: it is no such page.
+        ValueError: it is not this page.
     """
     try:
         listed = (content["apps"] or {}).get("app") or []
@@ -350,7 +349,7 @@ def _job(app: Mapping[str, Any]) -> Job:
         submitted_ms=whole(app.get("startedTime")),
         elapsed_ms=whole(app.get("elapsedTime")),
         ended_ms=max(whole(app.get("finishedTime")), 0),
-        containers=max(whole(app.get("runningContainers")), 0),  # -1 once it has ended
+        containers=max(whole(app.get("runningContainers")), 0),  # -1 after its end
         memory_mb=max(whole(app.get("allocatedMB")), 0),
         vcores=max(whole(app.get("allocatedVCores")), 0),
         reserved_mb=max(whole(app.get("reservedMB")), 0),
@@ -364,7 +363,7 @@ def text(value: Any) -> str:
 
 
 def number(value: Any) -> float:
-    """Return a finite number; 0 replaces anything that is none."""
+    """Return a finite number; 0 for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     try:
@@ -375,12 +374,12 @@ def number(value: Any) -> float:
 
 
 def whole(value: Any) -> int:
-    """Return a whole number; 0 replaces anything that is none."""
+    """Return an integer; 0 for any other value."""
     return int(number(value))
 
 
 ENDED_MAX: Final = 500
-"""Ended applications that are asked for at a time."""
+"""Maximum number of ended applications per request."""
 ENGINES_MAX: Final = 16
 REASONS_MAX: Final = 64
 
@@ -396,7 +395,7 @@ _TEXTS: Final = (
     "IgnoredSettings",
 )
 _STAGES: Final = {FAILED_MAP: "maps that are run again", MAP: "maps", REDUCE: "reduces"}
-"""Of MapReduce by request priority."""
+"""MapReduce's stages by request priority."""
 COUNTERS: Final = (
     "Proposals",
     "Committed",
@@ -413,7 +412,7 @@ GAUGES: Final = ("Schedules", "LeaseHeld", "Stalled", "DecideP50Us", "DecideP99U
 
 
 class Decisions(NamedTuple):
-    """What Treadle's beans say."""
+    """The content of Treadle's beans."""
 
     why_not: str
     """Why Treadle does not schedule; empty if it does."""
@@ -421,31 +420,31 @@ class Decisions(NamedTuple):
     numbers: dict[str, int]
     """`COUNTERS` and `GAUGES`."""
     rejected: dict[str, int]
-    """Proposals turned down, by reason."""
+    """Rejected proposals by reason."""
     engines: list[dict[str, Any]]
-    """Of several engines the figures of each."""
+    """Figures of each of several engines."""
 
 
 class OneApplication(NamedTuple):
-    """What the ResourceManager says of one application."""
+    """Details of one application from the ResourceManager."""
 
     ended: str
-    """How it ended; empty before it has."""
+    """Final state; empty before its end."""
     diagnostics: str
     """YARN's own."""
     asks: list[dict[str, Any]]
-    """What it asks for by request priority; a stage of most frameworks has one of its own."""
+    """Its requests by priority; most frameworks have one priority per stage."""
 
 
 class Reader:
-    """Asks one ResourceManager. Methods raise `UserError` if it does not answer, or something else does."""
+    """Reads from one ResourceManager. Methods raise `UserError` if there is no valid answer."""
 
     def __init__(self, rm: str, ca: Path | None = None) -> None:
         self.rm = rm
         self.ca = ca
 
     def beans(self) -> tuple[str, Decisions | None]:
-        """Return whether the ResourceManager is ``ACTIVE`` or on ``STANDBY``, and what Treadle's beans say, if any."""
+        """Return ``ACTIVE`` or ``STANDBY``, and the content of Treadle's beans, if any."""
         active = text(state_of(self.rm, self.ca))
         if not active:
             raise UserError(f"{address_of(self.rm)}/jmx has no bean RMInfo, so it is no ResourceManager's; check --rm")
@@ -453,7 +452,7 @@ class Reader:
         return active, None if status is None else _decisions(status)
 
     def placements(self) -> dict[str, tuple[int, int]]:
-        """Return for the latest applications the containers that Treadle placed, and that anyone else did."""
+        """Return for the latest applications the containers placed by Treadle, and the others."""
         counts = read_treadle(self.rm, "Placements", self.ca) or {}
         try:
             return {text(app): (whole(row["treadle"]), whole(row["native"])) for app, row in counts.items()}
@@ -461,7 +460,7 @@ class Reader:
             raise UserError(f"{self.rm}: the Placements of the bean Treadle are something else") from error
 
     def cluster(self) -> tuple[Nodes, list[Queue], int]:
-        """Return the nodes, the queues, and how many queues were left out."""
+        """Return the nodes, the queues, and how many queues were dropped."""
         nodes = self._taken(nodes_of, "/ws/v1/cluster/nodes", {})
         totals = nodes.totals()
         page = "/ws/v1/cluster/scheduler"
@@ -471,7 +470,7 @@ class Reader:
         return nodes, queues, left_out
 
     def jobs(self) -> tuple[list[Job], int]:
-        """Return the applications that have not ended, and how many were left out."""
+        """Return the unfinished applications, and how many were dropped."""
         states = "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING"
         return self._taken(jobs_of, "/ws/v1/cluster/apps", {"states": states, "deSelects": "resourceRequests"})
 
@@ -487,7 +486,7 @@ class Reader:
         return [job for job in jobs if job.ended_ms]
 
     def application(self, application: str) -> OneApplication:
-        """Return what the ResourceManager says of an application."""
+        """Return the details of one application."""
         try:
             return self._taken(_application, f"/ws/v1/cluster/apps/{application}", {})
         except UserError as error:
@@ -539,7 +538,7 @@ def _application(content: Any) -> OneApplication:
 
 
 def _asks(content: Any) -> list[dict[str, Any]]:
-    """Return the open asks of an application's page, those for any node; a row a priority and capability."""
+    """Return the open requests of an application's page, for any node; a row per priority and capability."""
     try:
         listed = content["app"].get("resourceRequests") or []
         stages = _STAGES if content["app"].get("applicationType") == "MAPREDUCE" else {}

@@ -1,7 +1,7 @@
-"""The dashboard's pages and documents, who gets an answer, and the process that serves them.
+"""The dashboard's pages and documents, access control, and its server.
 
-Server-sent events: a line to each page whenever there is something new, to a bounded number of pages. Nothing is
-queued: a page that comes late for a change gets the next one.
+Server-sent events notify a bounded number of pages of each change. They are not queued: a slow page gets the latest
+change only.
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """What a request may name, in small letters."""
+    """Addresses allowed in requests, in lower case."""
 
     hosts: frozenset[str]
-    """Of a Host header; any other may be a name that an attacker's DNS leads here."""
+    """Allowed Host headers; any other may be a name that an attacker's DNS resolves to this host."""
     origins: frozenset[str]
     secure_hosts: frozenset[str]
-    """Of these hosts browsers come over https alone."""
+    """Those of the hosts that browsers reach over https only."""
 
 
 def addresses(bind: str, port: int, urls: Iterable[str]) -> Addresses:
-    """Return the addresses of a dashboard: loopback's with its port, and those that were given.
+    """Return the addresses of a dashboard: the loopback address with its port, and the given ones.
 
     Args:
-        bind: the IP address at which it listens
-        port: the port at which it listens
-        urls: addresses as a browser names them, such as that of a proxy
+        bind: the IP address to listen at
+        port: the port to listen at
+        urls: addresses used by browsers, such as that of a proxy
 
     Raises:
-        UserError: an address is none, or others than this host may come and no address is given.
+        UserError: an address is invalid, or other hosts may connect and no address is given.
     """
     given = [_split(url) for url in urls]
     try:
@@ -117,10 +117,10 @@ _BYTES_MAX: Final = 512
 
 
 def read_or_make(path: Path) -> str:
-    """Return the token of a file; where there is none yet, one is made.
+    """Return the token in a file; create it if it is missing.
 
     Raises:
-        UserError: the file is a link, another user's, open to others, too short to be a secret, or cannot be made.
+        UserError: the file is a link, owned by another user, accessible to others, too short, or cannot be created.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -162,23 +162,23 @@ def _read(path: Path) -> str:
 
 
 class Authenticator:
-    """Knows the token, and the cookies that were made of it. A new token makes all old cookies worthless."""
+    """Checks the token, and cookies derived from it. A new token invalidates all old cookies."""
 
     def __init__(self, token: str) -> None:
         self._digest = hashlib.sha256(token.encode()).digest()
         self._key = hmac.digest(token.encode(), b"treadle dashboard cookie", "sha256")
 
     def accepts(self, token: str) -> bool:
-        """Say whether this is the token; how long it takes reveals nothing of it."""
+        """Return whether this is the token, in constant time."""
         return hmac.compare_digest(hashlib.sha256(token.encode()).digest(), self._digest)
 
     def cookie(self, at_s: float) -> str:
-        """Return the value of a cookie that is good for `COOKIE_LIFE_S` from a time, seconds since 1970."""
+        """Return a cookie value that is valid for `COOKIE_LIFE_S` from a time, seconds since 1970."""
         until = str(int(at_s) + COOKIE_LIFE_S)
         return f"{until}.{self._sign(until)}"
 
     def knows(self, cookie: str, at_s: float) -> bool:
-        """Say whether a cookie is one of ours and still good."""
+        """Return whether a cookie is genuine and not expired."""
         until, _, signature = cookie.partition(".")
         if not (until.isascii() and until.isdigit() and len(until) <= len("99999999999") and signature.isascii()):
             return False
@@ -189,40 +189,40 @@ class Authenticator:
 
 
 KNOWN_MAX: Final = 64
-"""Requests of the known that are answered at a time."""
+"""Maximum number of concurrent authenticated requests."""
 
 STRANGERS_MAX: Final = 64
-"""Connections of strangers; one more ends the oldest, if its grace is over."""
+"""Unauthenticated connections; one more closes the oldest, if its grace period is over."""
 
 CROWD_MAX: Final = 256
-"""Beyond so many strangers the oldest is ended however young it is."""
+"""Number of unauthenticated connections above which the oldest is closed at once."""
 
 GRACE_S: Final = 0.05
-"""How long a stranger is not ended for another one: a client sends its request at once."""
+"""Grace period of an unauthenticated connection in seconds: a client sends its request at once."""
 
 STRANGER_S: Final = 10.0
-"""How long a stranger has for a request and the whole answer."""
+"""Time limit of an unauthenticated connection for request and answer, in seconds."""
 
 LINES: Final = (20.0, 0.1)
-"""Lines about what strangers send in the log at once, and in each second in the long run."""
+"""Log lines about invalid requests at once, and per second in the long run."""
 
 ADMIT: Final = "treadle.admit"
-"""The key in a request's state of a function that makes its connection known; it returns whether there is room."""
+"""Key in a request's state of a function that authenticates its connection; it returns whether there is room."""
 
 
 class Connections:
-    """All connections of one server. Everything is for the event loop's thread."""
+    """All connections of one server. Only for the event loop's thread."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._strangers: dict[BoundedProtocol, float] = {}
-        """Since when; the oldest first."""
+        """Start times; oldest first."""
         self._known: set[BoundedProtocol] = set()
         self.log = limited("uvicorn.error", *LINES)
-        """For requests that are none; `treadle.dashboard.server` logs the others."""
+        """For invalid requests; `treadle.dashboard.server` logs the others."""
 
     def enter(self, connection: BoundedProtocol) -> None:
-        """Take a connection for a stranger's, and end the oldest ones for which there is no room."""
+        """Add an unauthenticated connection; close the oldest ones above the limits."""
         self.leave(connection)
         self._strangers[connection] = now_s = self._clock_s()
         while len(self._strangers) > STRANGERS_MAX:
@@ -233,7 +233,7 @@ class Connections:
             oldest.transport.abort()
 
     def admit(self, connection: BoundedProtocol) -> bool:
-        """Take a connection for known; return whether there is room."""
+        """Mark a connection as authenticated; return whether there is room."""
         if len(self._known) >= KNOWN_MAX:
             return False
         self.leave(connection)
@@ -241,7 +241,7 @@ class Connections:
         return True
 
     def leave(self, connection: BoundedProtocol) -> None:
-        """Forget a connection."""
+        """Remove a connection."""
         self._strangers.pop(connection, None)
         self._known.discard(connection)
 
@@ -250,7 +250,7 @@ class BoundedProtocol(H11Protocol):
     """One connection."""
 
     def __init__(self, connections: Connections, **made_of: Any) -> None:
-        """Make one of ``connections``; uvicorn passes all else by name."""
+        """Create one of ``connections``; uvicorn passes all other arguments by name."""
         super().__init__(**made_of)
         self.app_state = {**self.app_state, ADMIT: self._admit}
         self.logger = connections.log
@@ -258,18 +258,18 @@ class BoundedProtocol(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin as a stranger."""
+        """Start unauthenticated."""
         super().connection_made(transport)
         self._enter()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Remove the connection."""
         self._bounds.leave(self)
         self._set_deadline(None)
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Be a stranger again, until the next request."""
+        """Return to unauthenticated until the next request."""
         super().on_response_complete()
         self._enter()
 
@@ -290,7 +290,7 @@ class BoundedProtocol(H11Protocol):
 
 
 OPEN_PATHS: Final = frozenset({"/login", "/static/style.css", "/static/icon.svg"})
-"""What is answered without a cookie or the token."""
+"""Paths that need neither cookie nor token."""
 
 _HEADERS: Final = {
     "Content-Security-Policy": (
@@ -310,17 +310,17 @@ _COOKIE_BYTES_MAX: Final = 4096
 
 
 class Guard:
-    """Lets requests pass to an application, or answers them itself."""
+    """Passes requests to an application, or answers them itself."""
 
     def __init__(self, app: ASGIApp, addresses: Addresses, doorkeeper: Authenticator) -> None:
         self._app, self._addresses, self._authenticator = app, addresses, doorkeeper
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, as ASGI has it."""
+        """Answer a request (ASGI)."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":  # nobody speaks WebSocket here
+        if scope["type"] != "http":  # WebSocket is not supported
             await send({"type": "websocket.close", "code": 1008})
             return
 
@@ -335,7 +335,7 @@ class Guard:
         await answer(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
-        """Return what is answered in the application's place, if it is not asked."""
+        """Return the answer to an unauthorised request; None to pass it on."""
         headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._addresses.hosts:
@@ -373,15 +373,15 @@ class Guard:
 
 CLIENTS_MAX: Final = 32
 PULSE_S: Final = 5.0
-"""So often a line is sent although nothing is new; it says when the cluster was looked at last."""
+"""Interval of lines without a change, in seconds; they contain the time of the latest poll."""
 LIFE_S: Final = 3600.0
-"""A stream ends after that; the browser opens another one."""
+"""Lifetime of a stream in seconds; the browser opens another one."""
 SEND_S: Final = 20.0
-"""Who does not take a line within this time is let go."""
+"""A client that reads nothing for this time (s) is disconnected."""
 
 
 class Stream:
-    """The events of a board, as an ASGI application."""
+    """The events of a board as an ASGI application."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -389,12 +389,12 @@ class Stream:
         self.clients = 0
 
     def wake(self) -> None:
-        """Wake all streams: something is new; on the event loop's thread."""
+        """Wake all streams after a change; on the event loop's thread."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, as ASGI has it."""
+        """Answer a request (ASGI)."""
         if self.clients >= CLIENTS_MAX:
             text = f"{CLIENTS_MAX} pages are open already; close one"
             await PlainTextResponse(text, 503, {"Retry-After": "30"})(scope, receive, send)
@@ -405,7 +405,7 @@ class Stream:
             try:
                 await self._serve(send, gone)
             except (OSError, TimeoutError):
-                pass  # it left, or does not read
+                pass  # it disconnected, or does not read
             finally:
                 gone.cancel()
         finally:
@@ -430,45 +430,45 @@ class Stream:
 
 
 async def _gone(receive: Receive) -> None:
-    """Return when the client has left."""
+    """Return when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 KEPT_S: Final = 10.0
-"""How long an answer is given again."""
+"""How long an answer is reused, in seconds."""
 PAUSE_S: Final = 0.5
-"""At least so much time is between two questions to the sidecar or the ResourceManager."""
+"""Minimum time between two questions to the sidecar or the ResourceManager, in seconds."""
 KEPT_MAX: Final = 64
 _WAIT_S: Final = 5.0
 _APPLICATION: Final = re.compile(r"application_\d{1,19}_\d{1,10}")
 
 Explain = Callable[[str], dict[str, Any]]
-"""Returns what the sidecar says of an application; raises `UserError` if it cannot be asked."""
+"""Returns a sidecar's explanation of an application; raises `UserError` if there is no answer."""
 
 
 class BusyError(Exception):
-    """Others ask already."""
+    """Too many concurrent questions."""
 
 
 class ExplainRequests:
-    """Asks in the name of those who look at a page. Thread-safe."""
+    """Asks on behalf of page viewers. Thread-safe."""
 
     def __init__(self, reader: Reader, explain: Explain) -> None:
-        """Ask the ResourceManager by ``reader``, and a sidecar by ``explain``."""
+        """Ask the ResourceManager with ``reader``, and a sidecar with ``explain``."""
         self._reader, self._explain = reader, explain
         self._one = Lock()
         self._kept: OrderedDict[str, tuple[float, dict[str, Any]]] = OrderedDict()
         self._asked_s = -PAUSE_S
 
     def about(self, application: str) -> dict[str, Any]:
-        """Return what is known of an application: ``explained`` and ``asks``, or why not; ``ended`` if it has.
+        """Return details of an application: ``explained`` and ``asks``, or an error; ``ended`` if it has.
 
         ``diagnostics`` are YARN's.
 
         Raises:
-            ValueError: there can be no such application.
-            BusyError: too many ask.
+            ValueError: the ID is invalid.
+            BusyError: too many concurrent questions.
         """
         if not _APPLICATION.fullmatch(application):
             raise ValueError("an application's id is application_TIME_NUMBER")
@@ -517,16 +517,16 @@ FILES: Final = {
     "icon.svg": "image/svg+xml",
 }
 REFUSED: Final = "<!-- refused -->"
-"""Where the page for the log-in says that a token was wrong."""
+"""Place in the log-in page for the message about a wrong token."""
 BACKLOG: Final = 128
-"""Connections that the system keeps until they are taken, and that are taken at a time."""
+"""Size of the system's queue of connections, and number accepted at a time."""
 FORM_BYTES_MAX: Final = 4096
 SPAN_MAX_S: Final = max(step_s * count for step_s, count in LEVELS)
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the pages are made of."""
+    """The components of the pages."""
 
     collector: Collector
     board: Board
@@ -537,7 +537,7 @@ class Parts:
 
 
 def application(parts: Parts) -> ASGIApp:
-    """Return the dashboard. The collector runs on a thread of its own as long as the application does."""
+    """Return the dashboard. The collector runs on its own thread for the application's lifetime."""
     pages = _Pages(parts)
     stream = Stream(parts.board)
 
@@ -550,7 +550,7 @@ def application(parts: Parts) -> ASGIApp:
                 loop.call_soon_threadsafe(stream.wake)
 
         parts.board.on_change(wake)
-        # nobody waits for a page of the ResourceManager that never ends
+        # An endless page of the ResourceManager must not block the end.
         looking = Thread(target=parts.collector.run, args=(stop,), name="look", daemon=True)
         looking.start()
         try:
@@ -575,7 +575,7 @@ def application(parts: Parts) -> ASGIApp:
 
 
 class _Endpoint:
-    """Makes an ASGI application an endpoint: Starlette takes an object as such, a function not."""
+    """Makes an ASGI function an endpoint: Starlette accepts only an object as such."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -671,14 +671,14 @@ class _Pages:
 
 
 def listen(bind: str, port: int) -> socket.socket:
-    """Return a socket that listens.
+    """Return a listening socket.
 
     Args:
         bind: an IP address
-        port: 0: any that is free
+        port: 0: any free one
 
     Raises:
-        UserError: it cannot be had.
+        UserError: it cannot be opened.
     """
     address = bind.strip("[]")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -700,7 +700,7 @@ def _why_not(error: OSError, bind: str) -> str:
 
 
 def server_of(parts: Parts) -> uvicorn.Server:
-    """Return what serves the dashboard at sockets that are given to its ``run``."""
+    """Return the server of the dashboard; pass its sockets to ``run``."""
     return uvicorn.Server(
         uvicorn.Config(
             application(parts),

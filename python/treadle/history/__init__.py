@@ -1,1 +1,1 @@
-"""Recurring jobs: what is remembered of their runs, and what that says of the next one."""
+"""Recurring jobs: the history of their runs, and predictions from it."""

@@ -1,8 +1,8 @@
-"""The database of the store: its tables and connections, what it keeps, and what is wrong when it cannot be used.
+"""The database of the history store: tables, connections, retention, and errors.
 
-Migrations are a list of steps and the number of those taken, in a table of their own, and not Alembic's: three tables
-that only this package writes need no environment, revision graph or autogeneration, and a step must run within the
-transaction in which a sidecar opens the store, killed at any moment or not.
+Migrations are a list of steps and the number of completed ones, in a table of their own, instead of Alembic: three
+tables that only this package writes need no environment, revision graph or autogeneration, and a step must run within
+the transaction in which a sidecar opens the store, even if it is killed at any time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from treadle.history.profile import user_digest
 
 
 class Unusable(StrEnum):
-    """Kinds of reasons; the value is the remedy."""
+    """Kinds of errors; the value is the remedy."""
 
     FULL = "its disk or its size limit is full; free space, or keep less (docs/profiles.md)"
     READ_ONLY = "it is read-only; let this user write the file and its folder"
@@ -65,7 +65,7 @@ class Unusable(StrEnum):
 
 
 class StoreError(UserError):
-    """A store of profiles cannot be used now; the text says which, why, and what to do."""
+    """A history store is unusable; the text says which one, why, and the remedy."""
 
     def __init__(self, store: str, reason: Unusable, detail: str = "") -> None:
         self.store = store
@@ -94,19 +94,19 @@ _ERRNO = {
 
 
 _COLLISIONS = {"40001", "40P01"}
-"""SQLSTATEs: a transaction that must be done again because of another one, and a deadlock."""
+"""SQLSTATEs of a serialisation failure and a deadlock: the transaction must be repeated."""
 
 
 def collided(error: Exception) -> bool:
-    """Was another transaction in the way of one, so that it may be tried again?"""
+    """Return whether a transaction failed because of another one and may be repeated."""
     if not isinstance(error, DBAPIError):
         return False
-    # two that make one row at a time, or one that removes what the other refers to
+    # two transactions create one row, or one removes a row that the other references
     return isinstance(error, IntegrityError) or getattr(error.orig, "sqlstate", None) in _COLLISIONS
 
 
 def explained(store: str, error: Exception) -> StoreError:
-    """Return what an exception of a database or of the file system means for a store."""
+    """Return the store error for an exception of a database or the file system."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, OSError):
@@ -129,7 +129,7 @@ def explained(store: str, error: Exception) -> StoreError:
 _LONG: Final = Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
 
 VERSION: Final = 3
-"""Of the tables; a store with another one is refused."""
+"""Version of the tables; a store with another one is rejected."""
 
 METADATA: Final = MetaData()
 
@@ -139,7 +139,7 @@ PROFILES: Final = Table(
     "treadle_profiles",
     METADATA,
     Column("id", Integer, primary_key=True),
-    Column("digest", String(32), nullable=False, unique=True),  # of the key: its texts are too long for an index
+    Column("digest", String(32), nullable=False, unique=True),  # digest of the key: its texts are too long for an index
     Column("user_digest", String(32), nullable=False),
     Column("user_name", Text, nullable=False),
     Column("queue", Text, nullable=False),
@@ -150,14 +150,14 @@ PROFILES: Final = Table(
     Column("last_seen_ms", BigInteger, nullable=False),
     Column("recent", Text, nullable=False),
     Column("bytes", BigInteger, nullable=False, server_default="0"),  # of this row and its stages
-    Column("application", String(64), nullable=False, server_default=""),  # the last to change it: YARN's id, or empty
+    Column("application", String(64), nullable=False, server_default=""),  # the last to change it: YARN ID, or empty
     Index("treadle_profiles_by_user", "user_digest", "last_seen_ms"),
     Index("treadle_profiles_by_age", "last_seen_ms"),
     Index("treadle_profiles_by_application", "application"),
 )
 
 ROW_BYTES: Final = 100
-"""What a row takes beside its texts, about."""
+"""Approximate size of a row without its texts."""
 
 STAGES: Final = Table(
     "treadle_stages",
@@ -177,24 +177,24 @@ STAGES: Final = Table(
 SAMPLES: Final = Table(
     "treadle_samples",
     METADATA,
-    Column("application", String(64), primary_key=True),  # YARN's id
+    Column("application", String(64), primary_key=True),  # YARN's ID
     Column("seen_ms", BigInteger, nullable=False),
-    Column("document", Text, nullable=False),  # where it stands with the gate, JSON: see `store.Sample`
+    Column("document", Text, nullable=False),  # its sampling state, JSON: see `store.Sample`
     Index("treadle_samples_by_age", "seen_ms"),
 )
 
 
 def make_tables(connection: Connection) -> None:
-    """Make the tables of an empty store, within the connection's transaction."""
+    """Create the tables of an empty store, within the connection's transaction."""
     METADATA.create_all(connection)
     connection.execute(insert(SCHEMA).values(version=VERSION))
 
 
 def has_tables(connection: Connection, store: str) -> bool:
-    """Return whether a store has this release's tables; if not, it is empty.
+    """Return whether a store has this release's tables; False if it is empty.
 
     Raises:
-        StoreError: another release made its tables, or they are not Treadle's.
+        StoreError: it has tables of another release, or foreign ones.
     """
     tables = set(inspect(connection).get_table_names())
     if SCHEMA.name not in tables:
@@ -208,22 +208,22 @@ def has_tables(connection: Connection, store: str) -> bool:
 
 
 _HEAD: Final = b"SQLite format 3\0"
-"""What each file of SQLite's begins with."""
+"""The first bytes of an SQLite file."""
 
 BUSY_TIMEOUT_S: Final = 5.0
-"""How long a writer waits for another one."""
+"""How long a writer waits for another one, in seconds."""
 
 READS: Final = "treadle_reads"
-"""Execution option of a connection whose transactions only read."""
+"""Execution option of a connection with read-only transactions."""
 
 
 def connect(location: str, *, read_only: bool) -> Engine:
     """Return the engine of a store that is a path or a URL such as ``postgresql+psycopg://host/database``.
 
-    A missing SQLite file is made, for this user alone (mode 0600, its folder 0700), unless ``read_only``.
+    A missing SQLite file is created, for this user alone (mode 0600, its folder 0700), unless ``read_only``.
 
     Raises:
-        StoreError: there can be none.
+        StoreError: it cannot be created.
     """
     name = shown(location)
     try:
@@ -249,7 +249,7 @@ def shown(location: str) -> str:
 
 
 def file_of(engine: Engine) -> Path | None:
-    """Return the SQLite file behind an engine; None if there is none."""
+    """Return the SQLite file of an engine; None if there is none."""
     database = engine.url.database
     if engine.dialect.name != "sqlite" or not database or database == ":memory:" or database.startswith("file:"):
         return None
@@ -267,7 +267,7 @@ def _sqlite(url: URL, *, read_only: bool) -> Engine:
     engine = create_engine(url, connect_args=arguments)
     if read_only:
         engine = engine.execution_options(**{READS: True})
-        # SQLAlchemy cannot spell a path with any character in it as a URI of SQLite's
+        # SQLAlchemy cannot express every path as an SQLite URI
         event.listen(engine, "do_connect", lambda *_: _read_only_connection(file))
     event.listen(engine, "connect", _prepare_read_only if read_only else _prepare)
     event.listen(engine, "begin", _begin)
@@ -276,7 +276,7 @@ def _sqlite(url: URL, *, read_only: bool) -> Engine:
 
 def _make_private(file: Path) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with suppress(FileExistsError):  # a link too: it may lead to a file of which this is no business
+    with suppress(FileExistsError):  # a link too: it may lead to a file outside the store
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     descriptor = os.open(file, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
@@ -289,7 +289,7 @@ def _make_private(file: Path) -> None:
 
 def _read_only_connection(file: Path) -> sqlite3.Connection:
     uri = f"{file.resolve().as_uri()}?mode=ro"
-    # A folder that cannot be written has no room for the index of a write-ahead log; without a log none is needed.
+    # A read-only folder has no room for the index of a write-ahead log; without a log none is needed.
     if not os.access(file.parent, os.W_OK) and not file.with_name(f"{file.name}-wal").exists():
         uri += "&immutable=1"
     return sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False, isolation_level=None)
@@ -300,11 +300,11 @@ def _prepare_read_only(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, _record: object) -> None:
-    # The driver would begin transactions late and not as wanted: see _begin.
+    # The driver would begin transactions late and in another mode: see _begin.
     connection.isolation_level = None
     for pragma in (
-        "auto_vacuum = FULL",  # what is forgotten leaves the file; set before there are tables or a log
-        "journal_mode = WAL",  # readers do not wait, and a killed writer leaves nothing half done
+        "auto_vacuum = FULL",  # removes deleted data from the file; must be set before tables or a log exist
+        "journal_mode = WAL",  # readers do not wait, and a killed writer leaves nothing incomplete
         "synchronous = NORMAL",  # enough with a log: a power cut may lose the last runs, never the file
         "foreign_keys = ON",
         "trusted_schema = OFF",
@@ -313,7 +313,7 @@ def _prepare(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    # A writer at once: two that read first and write later would have to start over.
+    # Lock for writing at once: two transactions that read first and write later would conflict.
     reads = connection.get_execution_options().get(READS)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
@@ -322,45 +322,45 @@ DAY_MS = 86_400_000
 
 MIB: Final = 1 << 20
 PROFILE_BYTES_MAX: Final = 4 * MIB
-"""Of one profile; further stages are not kept."""
+"""Maximum size of a profile; further stages are not stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Bounds of a store.
+    """Limits of a store.
 
-    What was seen longest ago goes first: of an application and of a user that have too much; and where all have too
-    much together, of the user that has most.
+    The least recently seen data is removed first: of an application or a user above its limit; above the total limit,
+    of the user with the most data.
     """
 
     age_days: int = 180
-    """A job that was not seen for this long is forgotten."""
+    """A job not seen for this time is removed."""
     rows_per_user: int = 5_000
-    """A row is a stage of a profile."""
+    """Maximum number of rows; a row is a stage of a profile."""
     size_mb: int = 256
-    """Of the whole store, in MiB: pages in use of an SQLite file, bytes of the rows in another database."""
+    """Maximum size of the store in MiB: used pages of an SQLite file, bytes of the rows in another database."""
     user_mb: int = 32
-    """Of the profiles of one user, in MiB."""
+    """Maximum size of the profiles of one user, in MiB."""
     application_mb: int = 8
-    """Of the profiles that one application was the last to change, in MiB: a session may run many DAGs."""
+    """Maximum size of the profiles that one application changed last, in MiB: a session may run many DAGs."""
 
 
 KEEP_ALL: Final = Retention(1_000_000, 1 << 40, 1 << 40, 1 << 40, 1 << 40)
-"""For writers that do not know the administrator's bounds: the next writer that does removes the excess."""
+"""For writers without the administrator's limits: the next writer that has them removes the excess."""
 
 
 SAMPLES_MAX: Final = 20_000
-"""Running jobs whose pilot measurements are kept."""
+"""Maximum number of running jobs with stored pilot measurements."""
 SAMPLE_BYTES: Final = 600
-"""What one takes, at most; all of them take no more than a quarter of the store."""
+"""Maximum size of one; all of them take at most a quarter of the store."""
 
 
 def prune(
     connection: Connection, retention: Retention, now_ms: int, user: str | None = None, application: str = ""
 ) -> int:
-    """Remove what was seen longest ago until the rest is within bounds; returns how many profiles were removed.
+    """Remove the least recently seen data above the limits; return the number of removed profiles.
 
-    With ``user`` only the bounds of that user, and of the application, are looked at.
+    With ``user`` only the limits of that user, and of the application, are checked.
     """
     if user is not None:
         removed = 0
@@ -396,7 +396,7 @@ def prune_samples(connection: Connection, retention: Retention) -> None:
 
 
 def used_bytes(connection: Connection) -> int:
-    """Return how much of a store is in use."""
+    """Return the used size of a store in bytes."""
     if connection.dialect.name == "sqlite":
         pages, free, size = (
             int(connection.execute(text(f"PRAGMA {name}")).scalar_one())
@@ -412,7 +412,7 @@ def _prune_user(connection: Connection, retention: Retention, digest: str) -> in
 
 
 def _prune_some(connection: Connection, where: ColumnElement[bool], rows: int | None, most_bytes: int) -> int:
-    """Keep the latest of some profiles, as many as fit in some rows and bytes with all their stages."""
+    """Keep the latest of some profiles, as many as fit into a number of rows and bytes with all their stages."""
     query = (
         select(PROFILES.c.id, PROFILES.c.bytes, func.count(STAGES.c.ordinal))
         .select_from(PROFILES.outerjoin(STAGES, STAGES.c.profile == PROFILES.c.id))
@@ -431,7 +431,7 @@ def _prune_some(connection: Connection, where: ColumnElement[bool], rows: int | 
 
 
 def _of_the_largest(connection: Connection, excess: int) -> list[int]:
-    """Return profiles with at least some bytes: one after the other the oldest of the user that has most left."""
+    """Return profiles with at least ``excess`` bytes: always the oldest of the user with the most remaining data."""
     query = select(PROFILES.c.user_digest, PROFILES.c.id, PROFILES.c.bytes).order_by(
         PROFILES.c.user_digest, PROFILES.c.last_seen_ms, PROFILES.c.id
     )

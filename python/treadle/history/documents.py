@@ -1,9 +1,9 @@
 """Profiles as JSON: in a store's rows, in the files of `treadle profiles export`, and in `--json`.
 
-Runs as JSON: what the process that reads histories returns to the one that asked it.
+Runs as JSON: the result of the process that reads histories.
 
-What documents may hold stands with the fields of `treadle.history.profile`. Parents are places in the list of stages:
-their names would take the square of the space.
+Documents contain the fields of `treadle.history.profile`. Parents are positions in the list of stages: names would take
+quadratic space.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EDGES: Final = ("parents", "one_to_one")
 
 
 def _checked(adapter: TypeAdapter[T], document: object) -> T:
-    """Return what a document says; raises `ValueError` with the first thing that is wrong, in one line."""
+    """Return a validated document; raises `ValueError` with the first error, in one line."""
     try:
         return adapter.validate_python(document)
     except ValidationError as error:
@@ -35,7 +35,7 @@ def _checked(adapter: TypeAdapter[T], document: object) -> T:
 
 
 def _places_of(names: Sequence[str]) -> dict[str, int]:
-    """Return the place of each name; of several that are equal the first."""
+    """Return the position of each name; for equal names the first."""
     places: dict[str, int] = {}
     for place, name in enumerate(names):
         places.setdefault(name, place)
@@ -43,13 +43,13 @@ def _places_of(names: Sequence[str]) -> dict[str, int]:
 
 
 def _with_names(stages: object) -> Any:
-    """Return documents of stages in which parents that are places are names.
+    """Return documents of stages with parents' names instead of positions.
 
     Raises:
-        ValueError: there is no such place.
+        ValueError: a position does not exist.
     """
     if not isinstance(stages, list) or not all(isinstance(stage, dict) for stage in stages):
-        return stages  # which says what is wrong
+        return stages  # which reports the error
     names = [stage.get("name") for stage in stages]
     return [
         stage | {field: [_name(each, names) for each in stage[field]] for field in _EDGES if _is_list(stage, field)}
@@ -79,10 +79,10 @@ def run_json(run: JobRun) -> dict[str, Any]:
 
 
 def run_from_json(document: object) -> JobRun:
-    """Return the run of a document.
+    """Return the run in a document.
 
     Raises:
-        ValueError: it is none of `run_json`'s.
+        ValueError: it is not from `run_json`.
     """
     if isinstance(document, dict):
         document = document | {"stages": _with_names(document.get("stages"))}
@@ -102,7 +102,7 @@ def profile_json(profile: JobProfile) -> dict[str, Any]:
 
 
 def stage_documents(profile: JobProfile) -> list[dict[str, Any]]:
-    """Return the documents of the stages of a profile; a parent that is none of the stages is left out."""
+    """Return the documents of the stages of a profile; unknown parents are omitted."""
     places = _places_of([stage.name for stage in profile.stages])
     return [_stage_json(stage, places) for stage in profile.stages]
 
@@ -122,10 +122,10 @@ def _stage_json(stage: StageProfile, places: Mapping[str, int]) -> dict[str, Any
 
 
 def profile_from_json(document: object) -> JobProfile:
-    """Return the profile of a document.
+    """Return the profile in a document.
 
     Raises:
-        ValueError: it is none of `profile_json`'s; the text says what is wrong with it.
+        ValueError: it is not from `profile_json`; the text names the error.
     """
     if isinstance(document, dict):
         document = document | {"stages": _stages_of(document.get("stages"))}
@@ -140,17 +140,17 @@ def profile_from_json(document: object) -> JobProfile:
 
 
 def stages_from_json(documents: Sequence[object]) -> tuple[StageProfile, ...]:
-    """Return the stages of `stage_documents`.
+    """Return the stages in the result of `stage_documents`.
 
     Raises:
-        ValueError: as `profile_from_json`.
+        ValueError: see `profile_from_json`.
     """
     stages = _checked(_STAGES, _stages_of(list(documents)))
     return tuple(map(_arranged, stages))
 
 
 def _stages_of(documents: object) -> Any:
-    """Return the documents of stages with the names of a `StageProfile`'s fields."""
+    """Return the documents of stages with the field names of `StageProfile`."""
     named = _with_names(documents)
     if named is documents:
         return named

@@ -1,11 +1,11 @@
-"""MapReduce's history files, and Tez DAGs from the files of SimpleHistoryLoggingService (``history.txt.<attempt>``).
+"""Readers of MapReduce's history files, and of Tez's SimpleHistoryLoggingService (``history.txt.<attempt>``).
 
-A time is that of the attempt, from its start in a container to its end. MapReduce's events are those of Hadoop's
-``org.apache.hadoop.mapreduce.jobhistory`` (3.4.2), in a binary form, one after another, or as a line of JSON each, in
-which Avro names the members of unions. The Avro schema comes with each file, and the file may be anybody's. So three
-things are refused in it: a type within itself, which a reader follows until its stack ends; values that take no space,
-of which some bytes announce any number; and kinds of types that no history event has. A file of Tez holds JSON objects,
-each followed by a byte 1 and a line's end, about the DAGs that one application master ran.
+A duration is that of the attempt, from its start in a container to its end. MapReduce's events are those of Hadoop's
+``org.apache.hadoop.mapreduce.jobhistory`` (3.4.2), in binary form, one after another, or as one JSON line each, in
+which Avro names the members of unions. The Avro schema is part of each untrusted file. So it must not contain: a
+recursive type, which a reader would follow until its stack ends; values without a size, any number of which fits into
+some bytes; and kinds of types that no history event has. A file of Tez holds JSON objects, each followed by a byte 1
+and a line end, about the DAGs of one application master.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from treadle.history.outcome import (
 from treadle.history.profile import DurationSketch, JobRun, StageRun, recurrence_key
 
 DEPTH_MAX: Final = 32
-"""Of types within types; Hadoop's are 12 deep."""
+"""Maximum nesting of types; Hadoop's is 12."""
 TYPES_MAX: Final = 2_000
-"""Types that a schema mentions; Hadoop's mentions some 400."""
+"""Maximum number of types mentioned in a schema; Hadoop's mentions about 400."""
 
 PRIMITIVES: Final = frozenset({"string", "int", "long", "boolean", "float", "double", "bytes"})
 _MEMBERS: Final = PRIMITIVES | {"array", "map"}
@@ -45,7 +45,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}(?:\.[A-Za-z_][A-Za-z0-9_]{0,19
 
 
 def _read_schema(schema: object) -> Any:
-    """Return a schema that says the same and holds nothing else."""
+    """Return an equivalent schema without any other content."""
     made = _Schema().type(schema, "", 0)
     if not isinstance(made, dict) or made["type"] != "record":
         raise _wrong("an event that is not a record")
@@ -55,7 +55,7 @@ def _read_schema(schema: object) -> Any:
 class _Schema:
     def __init__(self) -> None:
         self._known: set[str] = set()
-        """Full names of types that were described up to their ends: none of them is within itself."""
+        """Full names of completely read types: none of them is recursive."""
         self._types = 0
 
     def type(self, schema: object, namespace: str, depth: int) -> Any:
@@ -63,7 +63,7 @@ class _Schema:
         if depth > DEPTH_MAX or self._types > TYPES_MAX:
             raise _wrong(f"types within types more than {DEPTH_MAX} deep, or more than {TYPES_MAX} of them")
         if isinstance(schema, list):
-            # a union takes a byte to say which of its members it is
+            # a union takes a byte to select its member
             return [member if member == "null" else self.type(member, namespace, depth + 1) for member in schema]
         if isinstance(schema, str):
             return self._named(schema, namespace)
@@ -132,15 +132,15 @@ JOB: Final = re.compile(r"job_\d{1,19}_\d{1,10}", re.ASCII)
 
 
 def read_jhist(path: Path, files: Files | None = None) -> JobRun:
-    """Read a ``.jhist`` file, and the ``_conf.xml`` of its job if that is beside it.
+    """Read a ``.jhist`` file, and the ``_conf.xml`` of its job if that is next to it.
 
     Args:
         path: of the file
-        files: opens it and what is beside it
+        files: opens it and the files next to it
 
     Raises:
-        BrokenHistoryError: the file is none, or cut off.
-        UnfinishedError: the job has not ended well.
+        BrokenHistoryError: the file is invalid, or cut off.
+        UnfinishedError: the job has not succeeded.
         OSError: the file cannot be read.
     """
     files = files or Files()
@@ -202,7 +202,7 @@ def _binary(schema: bytes, stream: io.BufferedReader) -> Iterator[tuple[str, Map
         raise
     except MemoryError:
         raise
-    except Exception as error:  # fastavro raises whatever wrong data lead it to
+    except Exception as error:  # fastavro raises any exception for invalid data
         raise BrokenHistoryError(f"no event at byte {at - start} of the events: {error or 'cut off'}") from error
 
 
@@ -216,7 +216,7 @@ def _json(stream: BinaryIO) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _without_unions(value: object) -> object:
-    """Return a value without the names by which Avro's JSON distinguishes the members of unions."""
+    """Return a value without the names with which Avro's JSON distinguishes the members of unions."""
     if isinstance(value, list):
         return [_without_unions(item) for item in value]
     if not isinstance(value, dict):
@@ -239,7 +239,7 @@ _INPUT_FORMAT = "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter"
 
 @dataclass(slots=True)
 class JobHistory:
-    """State of one job, from its events so far."""
+    """State of one job after the events so far."""
 
     id: str = ""
     name: str = ""
@@ -250,14 +250,14 @@ class JobHistory:
     finished_ms: int = 0
     inputs: dict[str, int] = field(default_factory=dict)
     started_ms: dict[str, int] = field(default_factory=dict)
-    """By attempt."""
+    """Start times in ms, by attempt."""
     took_ms: dict[str, int] = field(default_factory=dict)
-    """By attempt that succeeded."""
+    """Durations in ms, by successful attempt."""
     tasks: dict[str, dict[str, str]] = field(default_factory=lambda: {MAP: {}, REDUCE: {}})
-    """By stage: the successful attempt of each task that finished."""
+    """By stage: the successful attempt of each finished task."""
 
     def take(self, kind: str, event: Mapping[str, Any]) -> None:
-        """Take one event of a kind such as ``MAP_ATTEMPT_FINISHED``; kinds that say nothing of interest are passed."""
+        """Process one event of a kind such as ``MAP_ATTEMPT_FINISHED``; other kinds are ignored."""
         if kind == "JOB_SUBMITTED":
             self.id, self.name = text(event.get("jobid")), text(event.get("jobName"))
             self.user, self.queue = text(event.get("userName")), text(event.get("jobQueueName"))
@@ -291,12 +291,12 @@ class JobHistory:
     def _task_finished(self, event: Mapping[str, Any]) -> None:
         stage = STAGES.get(text(event.get("taskType")))
         attempt = text(event.get("successfulAttemptId"))
-        # a speculative attempt that came second may have finished too: the task names the one that counts
+        # a second speculative attempt may have finished too: the task names the valid one
         if stage is not None and attempt in self.took_ms:
             self.tasks[stage][text(event.get("taskid"))] = attempt
 
     def _alone(self, reduces: Iterable[str]) -> DurationSketch:
-        """Return how long reduces ran from the end of the last map on: before that they wait for what maps have."""
+        """Return durations of reduces from the end of the last map on: before that they wait for map output."""
         maps_ms = max((self.started_ms[each] + self.took_ms[each] for each in self.tasks[MAP].values()), default=0)
         return DurationSketch(
             self.took_ms[each] - min(max(maps_ms - self.started_ms[each], 0), self.took_ms[each]) for each in reduces
@@ -306,10 +306,10 @@ class JobHistory:
         """Return the job as a run.
 
         Args:
-            configuration: the job's, where known: it says what tasks ask for, and the tags
+            configuration: the job's, if known: it has resources of tasks and tags
 
         Raises:
-            UnfinishedError: it has not ended well.
+            UnfinishedError: it has not succeeded.
         """
         if self.state != "SUCCEEDED":
             raise UnfinishedError(f"{self.id or 'the job'} {self.state.lower() or 'has not ended'}")
@@ -327,12 +327,12 @@ class JobHistory:
 
 
 def application_of(job: str) -> str:
-    """Return the application id of a MapReduce job's id."""
+    """Return the application ID of a MapReduce job's ID."""
     return job.replace("job_", "application_", 1)
 
 
 def demand_of(configuration: Mapping[str, str], stage: str) -> dict[str, int]:
-    """Return the demand of a stage's tasks by a job's configuration, where it has one."""
+    """Return the resources of a stage's tasks in a job's configuration, if any."""
     demand = {}
     for resource, keys in (
         ("memory-mb", (f"mapreduce.{stage}.resource.memory-mb", f"mapreduce.{stage}.memory.mb")),
@@ -345,7 +345,7 @@ def demand_of(configuration: Mapping[str, str], stage: str) -> dict[str, int]:
 
 
 def _map_input(counters: object) -> int:
-    """Bytes that maps read: what the input format counts, else what came from file systems but the local one."""
+    """Return the bytes read by maps: the input format's counter, else those of all but the local file systems."""
     counted = _counter(counters, _INPUT_FORMAT, "BYTES_READ")
     if counted:
         return counted
@@ -378,7 +378,7 @@ class _Vertex:
     name: str = ""
     tasks: int = 0
     took_ms: dict[str, int] = field(default_factory=dict)
-    """By task."""
+    """By task, in ms."""
     input_bytes: int = 0
 
 
@@ -395,13 +395,13 @@ class _Dag:
 
 
 class TezHistory:
-    """State from the entities of the history files read so far."""
+    """State after the entities of the history files read so far."""
 
     def __init__(self) -> None:
         self._dags: dict[str, _Dag] = {}
 
     def take(self, entity: Mapping[str, Any]) -> None:
-        """Take one object of a file; kinds that say nothing of interest are passed."""
+        """Process one object of a file; other kinds are ignored."""
         kind, name = text(entity.get("entitytype")), text(entity.get("entity"))
         facts = mapping(entity.get("otherinfo"))
         match = _ID.fullmatch(name)
@@ -426,7 +426,7 @@ class TezHistory:
             vertex.took_ms.setdefault(match[3] or "", took_ms)
 
     def runs(self) -> tuple[list[JobRun], list[str]]:
-        """Return the DAGs that succeeded, and of the others why they are left out."""
+        """Return the successful DAGs, and why the others are omitted."""
         runs, left_out = [], []
         for name, dag in self._dags.items():
             if dag.state == "SUCCEEDED":
@@ -440,7 +440,7 @@ def read_tez_history(path: Path, files: Files | None = None) -> tuple[list[JobRu
     """Read a history file; see `TezHistory.runs`.
 
     Raises:
-        BrokenHistoryError: it is none, or cut off.
+        BrokenHistoryError: it is invalid, or cut off.
         OSError: it cannot be read.
     """
     history = TezHistory()
@@ -461,7 +461,7 @@ def _entities(path: Path, files: Files) -> Iterator[tuple[int, bytes]]:
     size = count = 0
     with files.open(path) as stream:
         for _, line in lines(stream):
-            # what the entity holds may have line ends of its own
+            # the entity itself may contain line ends
             parts.append(line)
             size += len(line)
             if size > LINE_BYTES_MAX:
@@ -497,7 +497,7 @@ def _run(name: str, dag: _Dag) -> JobRun:
         parents.setdefault(child, set()).add(parent)
         if text(edge.get("dataMovementType")) == "ONE_TO_ONE":
             single.setdefault(child, set()).add(parent)
-    # vertices are numbered in an order in which parents come first
+    # vertices are numbered in an order with parents first
     stages = [
         StageRun(
             vertex.name or f"vertex {number(at)}",

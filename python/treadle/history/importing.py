@@ -1,9 +1,9 @@
-"""Histories into a store: what is broken is named and passed, what is known already is not counted again.
+"""Imports histories into a store: broken ones are reported and skipped, known ones are not counted again.
 
-A history says itself whose job it describes. It is believed if its files are that user's, or if the JobHistoryServer,
-which had the job from the user's own application master, describes the job in its stead (``/ws/v1/history``, Hadoop
-3.4.2). The server has attempts only task by task, one request each, so of a wide stage some tasks are asked for, spread
-evenly.
+A history names the user of its job. It is trusted if its files belong to that user, or if the JobHistoryServer, which
+received the job from the user's own application master, provides the job instead (``/ws/v1/history``, Hadoop 3.4.2).
+The server lists attempts task by task, one request each, so only some tasks of a wide stage are requested, evenly
+spaced.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from treadle.history.store import ProfileStore
 from treadle.yarn.pages import open_session, refusal_of, why_failed
 
 TASKS_MAX: Final = 100
-"""Tasks of a stage whose attempts are asked for."""
+"""Maximum number of tasks of a stage whose attempts are requested."""
 
 ANSWER_BYTES_MAX: Final = 64 << 20
 TIMEOUT_S: Final = 30.0
 DEADLINE_S: Final = 300.0
-"""An answer that takes longer in all is given up."""
+"""Time limit of an answer, in seconds."""
 JOB_DEADLINE_S: Final = 900.0
-"""A job of which all answers together take longer is given up."""
+"""Time limit of all answers about a job, in seconds."""
 
 _JOBS = "/ws/v1/history/mapreduce/jobs"
 _INPUTS = {
@@ -57,13 +57,13 @@ _INPUTS = {
 
 
 class HistoryServer:
-    """A JobHistoryServer's REST API, asked with the tickets of the user who imports where it wants Kerberos."""
+    """The REST API of a JobHistoryServer; with Kerberos, the importing user's tickets are used."""
 
     def __init__(self, address: str, session: requests.Session | None = None, ca: Path | None = None) -> None:
         """Take the address of its web pages, ``http://HOST:19888``, and the certificates to trust over https.
 
         Raises:
-            UserError: it is none.
+            UserError: the address is invalid.
         """
         try:
             parts = urlsplit(address if "://" in address else f"http://{address}")
@@ -76,10 +76,10 @@ class HistoryServer:
         self._job_ends_s = float("inf")
 
     def jobs(self, since_ms: int = 0, most: int = 1000) -> list[str]:
-        """Return the ids of the latest ``most`` jobs that succeeded and ended no earlier than ``since_ms``.
+        """Return the IDs of the latest ``most`` successful jobs that ended no earlier than ``since_ms``.
 
         Raises:
-            UserError: the server cannot be asked.
+            UserError: the server does not answer.
         """
         query = f"?state=SUCCEEDED&finishedTimeBegin={since_ms}"
         try:
@@ -94,9 +94,9 @@ class HistoryServer:
         """Return a job as a run.
 
         Raises:
-            BrokenHistoryError: the server does not answer as it should.
-            UserError: it has no certificate that can be trusted.
-            UnfinishedError: the job has not ended well.
+            BrokenHistoryError: the server's answer is invalid.
+            UserError: its certificate is not trusted.
+            UnfinishedError: the job has not succeeded.
         """
         if not JOB.fullmatch(job):
             raise BrokenHistoryError(f"{job[:60]!r} is not an id of a job")
@@ -156,7 +156,7 @@ class HistoryServer:
 
 
 def spread(everything: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
-    """Return at most ``most`` of a sequence, evenly spread: maps are numbered by the size of their input."""
+    """Return at most ``most`` elements of a sequence, evenly spaced: maps are numbered by the size of their input."""
     if len(everything) <= most:
         return list(everything)
     return [everything[(2 * at + 1) * len(everything) // (2 * most)] for at in range(most)]
@@ -186,10 +186,10 @@ Report = Callable[[str], None]
 T = TypeVar("T")
 
 REPORTED_MAX: Final = 100
-"""Broken or refused sources that are reported one by one at once; the summary counts the others."""
+"""Maximum number of broken or rejected sources reported at once; the summary counts the others."""
 
 BYTES_WITHOUT_BOUNDS: Final = Retention().size_mb * MIB
-"""Of a store into which is imported by somebody who does not know how much it may keep: then nothing more goes in."""
+"""Size limit of a store for an import without the administrator's limits: beyond it nothing is added."""
 
 _REMEDY: Final = (
     "give --history-server too, for MapReduce; or --trust-names if no user can write where the files come from"
@@ -202,21 +202,21 @@ class Summary:
 
     sources: int = 0
     runs: int = 0
-    """Runs that were new to the store."""
+    """Number of new runs."""
     profiles: int = 0
-    """Exported profiles that changed something."""
+    """Number of exported profiles with changes."""
     known: int = 0
-    """Runs and profiles that the store had already."""
+    """Number of runs and profiles that the store already had."""
     left_out: list[str] = field(default_factory=list)
-    """Jobs that have not ended, or not well."""
+    """Jobs that have not succeeded."""
     broken: list[str] = field(default_factory=list)
-    """Sources that could not be read, each with the reason."""
+    """Unreadable sources with the reason."""
     refused: list[str] = field(default_factory=list)
-    """Sources that were not read, and jobs that were not believed, each with the reason."""
+    """Skipped sources and untrusted jobs with the reason."""
 
 
 class Import:
-    """One import into a store. A source's error is reported at once and in the summary."""
+    """One import into a store. An error of a source is reported at once and in the summary."""
 
     def __init__(
         self,
@@ -232,14 +232,13 @@ class Import:
         """Import into a store.
 
         Args:
-            store: where runs and profiles go
-            now_ms: nothing has ended later
-            report: is given what is wrong with a source
+            store: the destination
+            now_ms: upper bound of end times
+            report: receives problems of sources
             reader: reads files
-            server: is asked for jobs of MapReduce whose files are not their user's
-            trust_names: believe files whosever they are
-            bytes_max: nothing more goes into a store that uses this many bytes; None: it removes what is beyond
-                its bounds
+            server: provides MapReduce jobs whose files have another owner
+            trust_names: trust files whatever their owner
+            bytes_max: add nothing to a store that uses this many bytes; None: the store removes data above its limits
         """
         self._store = store
         self._now_ms = now_ms
@@ -263,21 +262,21 @@ class Import:
                 self._keep(source.name, content)
 
     def take_server(self, server: HistoryServer, jobs: Iterable[str]) -> None:
-        """Import jobs of a history server, by their ids. Raises as `take`."""
+        """Import jobs of a history server by ID. Raises as `take`."""
         for job in jobs:
             run = self._read(job, partial(server.run, job))
             if run is not None:
                 self._put(run)
 
     def _full(self, name: str) -> bool:
-        """Refuse a source if the store has room for no more."""
+        """Reject a source if the store is full."""
         full = self._bytes_max is not None and self._store.used_bytes() >= self._bytes_max
         if full:
             self._refuse(name, f"the store has {self._bytes_max} bytes or more; --config says how much it keeps")
         return full
 
     def _read(self, name: str, read: Callable[[], T]) -> T | None:
-        """Return what is read of a source, which counts; None if it cannot be read or there is no room for it."""
+        """Return the content of a source, and count it; None if it is unreadable or the store is full."""
         self.summary.sources += 1
         if self._full(name):
             return None
@@ -312,7 +311,7 @@ class Import:
                 self.summary.known += 1
 
     def _by_server(self, name: str, run: JobRun, why: str) -> JobRun | None:
-        """Return the history server's run of a job whose files are not its user's; None if it has none."""
+        """Return the history server's run of a job whose files have another owner; None if it has none."""
         if self._server is None or run.key.type != "MAPREDUCE":
             self._refuse(name, f"{why}; {_REMEDY}")
             return None

@@ -1,9 +1,9 @@
-"""What importers have in common: a history gives runs, or says why it gives none.
+"""Common parts of importers: a history contains runs, or a reason why it does not.
 
-Opens what a history consists of: regular files alone, no links, within bounds; remembers whose they are.
+Opens the files of a history: only regular files, no links, within bounds; records their owners.
 
-Histories lie where users write: what was a file a moment ago may be a pipe, a link or a terabyte now. So each file is
-judged by its open descriptor.
+Histories are in folders that users write: a file may be replaced by a pipe, a link or a terabyte at any time. So each
+file is checked by its open descriptor.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 LINE_BYTES_MAX: Final = 64 << 20
-"""A longer line is no event."""
+"""Maximum length of a line."""
 
 
 class BrokenHistoryError(Exception):
-    """A history that cannot be read; the text says why, without its name."""
+    """An unreadable history; the text is the reason, without its name."""
 
 
 class RefusedError(Exception):
-    """A history that is not read, or not believed; the text says why, without its name."""
+    """A history that is skipped or not trusted; the text is the reason, without its name."""
 
 
 class UnfinishedError(Exception):
-    """A history of a job that has not ended, or not well: nothing is learned from it. The text says which."""
+    """A history of a job that has not succeeded, which is not learned from. The text says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One history: a file, a folder of files that belong together, or a job of a server."""
+    """One history: a file, a folder of related files, or a job of a server."""
 
     kind: str
     name: str
-    """As errors call it."""
+    """Its name in errors."""
     path: Path
     owner: int = -1
-    """Number of the user whose time it is when reading takes long; -1 if not known."""
+    """ID of the user charged with reading time; -1 if unknown."""
     why: str = ""
-    """Of what is not read: the reason."""
+    """Why it is skipped."""
 
 
 def lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a stream with their numbers, from 1; empty ones are left out.
+    """Yield the nonempty lines of a stream with their numbers, from 1.
 
     Raises:
         BrokenHistoryError: a line is longer than `LINE_BYTES_MAX`.
@@ -61,22 +61,22 @@ def lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return a mapping; an empty one in place of anything else."""
+    """Return a mapping; an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
 def items(value: object) -> list[Any]:
-    """Return a list; an empty one in place of anything else."""
+    """Return a list; an empty one for any other value."""
     return value if isinstance(value, list) else []
 
 
 def text(value: object) -> str:
-    """Return a text; the empty one in place of anything else."""
+    """Return a text; an empty one for any other value."""
     return value if isinstance(value, str) else ""
 
 
 def number(value: object, otherwise: int = 0) -> int:
-    """Return a whole number, also of a text that is one; ``otherwise`` in place of anything else."""
+    """Return an integer, also from a text; ``otherwise`` for any other value."""
     if isinstance(value, bool):
         return otherwise
     if isinstance(value, int | float) and value == value and abs(value) < 2**62:
@@ -87,12 +87,12 @@ def number(value: object, otherwise: int = 0) -> int:
 
 
 def tags_of(value: object) -> list[str]:
-    """Return the tags of a text that lists them with commas between."""
+    """Return the tags in a comma-separated text."""
     return [tag.strip() for tag in text(value).split(",") if tag.strip()]
 
 
 BYTES_MAX: Final = 4 << 30
-"""Of the files of one history together."""
+"""Maximum total size of the files of one history."""
 
 
 class Files:
@@ -100,9 +100,9 @@ class Files:
 
     def __init__(self) -> None:
         self.owners: dict[int, str] = {}
-        """Numbers of the users whose the files are, each with the name of one of them."""
+        """IDs of the files' owners, each with the name of one file."""
         self.open_to_all = ""
-        """The name of one that every user may write; empty if there is none."""
+        """The name of a file that every user may write; empty if there is none."""
         self._bytes = 0
 
     def open(self, path: Path) -> BinaryIO:
@@ -125,7 +125,7 @@ class Files:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file; a pipe is not waited for, and a link at its place is not followed.
+    """Open a regular file, without waiting for a pipe or following a link.
 
     Raises:
         BrokenHistoryError: it is something else.

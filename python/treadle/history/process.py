@@ -1,7 +1,7 @@
-"""The process that reads histories for another one, so that a hostile file harms nobody else.
+"""The process that reads histories for another one, which isolates it from hostile files.
 
-It is asked on standard input, a line of JSON a history, and answers on standard output in parts: four bytes with the
-length, and JSON. `reader` is the other side. It may use so much memory and CPU time and no more, and write no file.
+Standard input has requests, one history per line of JSON; standard output has answers in parts: four bytes with the
+length, and JSON. `reader` is the other side. Memory and CPU time are limited, and it may write no file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from treadle.process_limits import LEAST, lower_priority, peak_memory_mb
 
 HEADER: Final = struct.Struct(">I")
 TEXT_MAX: Final = 2_000
-"""Characters of a reason."""
+"""Maximum length of a reason."""
 
 
 def main(memory_mb: int, cpu_s: int) -> None:
@@ -38,7 +38,7 @@ def main(memory_mb: int, cpu_s: int) -> None:
         source = Source(request["kind"], request["name"], Path(request["path"]))
         end, again = _serve(source, output, memory_mb)
         used = resource.getrusage(resource.RUSAGE_SELF)
-        # what a large history leaves behind must not be missing to the next one
+        # a large history must not reduce the next one's memory
         again = again and peak_memory_mb() < memory_mb / 4
         _send(output, {"end": end, "again": again, "cpu_s": used.ru_utime + used.ru_stime - began_s})
         output.flush()
@@ -47,16 +47,16 @@ def main(memory_mb: int, cpu_s: int) -> None:
 
 
 def confine(memory_mb: int) -> None:
-    """Take from this process what reading needs not."""
+    """Drop the rights that reading does not need."""
     lower_priority(LEAST)
     resource.setrlimit(resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))  # of what standard error is kept in
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))  # of standard error's content
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
 
 def _serve(source: Source, output: BinaryIO, memory_mb: int) -> tuple[dict[str, Any], bool]:
-    """Read one history, send what it has; return how it ended, and whether this process is good for another one."""
+    """Read one history and send its content; return the result, and whether this process can read another one."""
     files = Files()
     try:
         content = read_source(source, files)
@@ -68,7 +68,7 @@ def _serve(source: Source, output: BinaryIO, memory_mb: int) -> tuple[dict[str, 
         return {"unfinished": str(why)[:TEXT_MAX]}, True
     except UserError as error:
         return {"missing": str(error)[:TEXT_MAX]}, True
-    except Exception as error:  # whatever a hostile file leads a parser to: it is named, and the import goes on
+    except Exception as error:  # whatever exception a hostile file causes: report it and continue the import
         return {"broken": _reason(error)}, True
     return {"owners": [[owner, name] for owner, name in files.owners.items()], "open_to_all": files.open_to_all}, True
 

@@ -1,11 +1,11 @@
-"""A run of a job, stage by stage, and a profile: what the runs of a recurring job have in common.
+"""A run of a job, stage by stage, and a profile: the aggregated runs of a recurring job.
 
-Runs are those of one job if they have the same user, queue and framework, and names that differ only in what counts: a
-date, a run number, an id. `normalised_name` takes that out, as Graphene does (OSDI'16, section 7). Durations are in a
+Runs belong to one job if they have the same user, queue and framework, and names that differ only in variable parts: a
+date, a run number, an ID. `normalised_name` removes these, as Graphene does (OSDI'16, section 7). Durations are in a
 DDSketch (Masson, Rim and Lee, VLDB 2019): counts in buckets whose bounds grow by a constant factor, so that quantiles
 are within `RELATIVE_ACCURACY`, and equal values in any order give equal sketches. The estimate is the median of the
-means of the runs that are remembered, as that of 3Sigma (SLearn, NSDI 2022, section 5.1.3); how far off it may be is
-seen by doing the same for each of those runs with the runs before it.
+means of the remembered runs, as in 3Sigma (SLearn, NSDI 2022, section 5.1.3); its error is measured by predicting each
+of those runs from the runs before it.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from pydantic_core.core_schema import no_info_plain_validator_function, plain_se
 RELATIVE_ACCURACY: Final = 0.01
 
 DURATION_MAX_MS: Final = 10 * 366 * 86_400_000
-"""Ten years: what is said to have run longer was measured by a clock that was set."""
+"""Ten years: a longer duration was measured by a clock that was adjusted."""
 
 _FACTOR: Final = (1 + RELATIVE_ACCURACY) / (1 - RELATIVE_ACCURACY)
-# By multiplications alone, which every machine rounds alike; logarithms are rounded differently here and there.
+# Multiplications only, which are rounded identically on every machine; logarithms are not.
 _BOUNDS: Final = (
     *takewhile(lambda bound: bound < DURATION_MAX_MS, accumulate(repeat(_FACTOR), mul, initial=1.0)),
     float(DURATION_MAX_MS),
 )
-"""Bucket k > 0 holds what is above the bound before and not above bound k; bucket 0 holds 0 and 1."""
+"""Bucket k > 0 holds values above bound k - 1 and up to bound k; bucket 0 holds 0 and 1."""
 
 
 class DurationSketch:
-    """How long tasks ran: count, mean, deviation, extremes and quantiles, in milliseconds.
+    """Task durations: count, mean, deviation, extremes and quantiles, in milliseconds.
 
     Durations are whole milliseconds, so count, mean, deviation and extremes are exact.
     """
@@ -58,9 +58,9 @@ class DurationSketch:
             self.add(duration_ms)
 
     def add(self, duration_ms: int) -> None:
-        """Count a duration.
+        """Add a duration.
 
-        A negative one, which a clock that was set back makes, is taken for 0; more than `DURATION_MAX_MS` for that.
+        A negative one, from a clock that was set back, counts as 0; more than `DURATION_MAX_MS` counts as that.
         """
         value = max(0, min(int(duration_ms), DURATION_MAX_MS))
         bucket = bisect_left(_BOUNDS, value)
@@ -72,7 +72,7 @@ class DurationSketch:
         self._squares += value * value
 
     def merge(self, other: Self) -> None:
-        """Count all that another sketch has counted; the other stays as it is."""
+        """Add all values of another sketch, which stays unchanged."""
         if other._count == 0:
             return
         for bucket, count in other._buckets.items():
@@ -85,17 +85,17 @@ class DurationSketch:
 
     @property
     def count(self) -> int:
-        """How many durations were added."""
+        """Number of durations."""
         return self._count
 
     @property
     def buckets(self) -> int:
-        """How many buckets it takes: what its size goes by."""
+        """Number of buckets, which determines the size."""
         return len(self._buckets)
 
     @property
     def mean_ms(self) -> float:
-        """The mean; NaN if there is none."""
+        """The mean; NaN without durations."""
         return self._sum / self._count if self._count else math.nan
 
     @property
@@ -107,12 +107,12 @@ class DurationSketch:
         return math.sqrt(spread / (self._count * (self._count - 1)))
 
     def quantile_ms(self, quantile: float) -> float:
-        """Return the duration at a quantile from 0 to 1, within `RELATIVE_ACCURACY`; NaN if there is none.
+        """Return the duration at a quantile from 0 to 1, within `RELATIVE_ACCURACY`; NaN without durations.
 
-        The quantile q of n durations is the one at place ``floor(q * (n - 1))`` of them in ascending order, from 0.
+        Quantile q of n durations is the one at position ``floor(q * (n - 1))`` in ascending order, from 0.
 
         Raises:
-            ValueError: ``quantile`` is none.
+            ValueError: ``quantile`` is out of range.
         """
         if not 0.0 <= quantile <= 1.0:
             raise ValueError(f"a quantile is from 0 to 1, not {quantile}")
@@ -122,13 +122,13 @@ class DurationSketch:
         for bucket in sorted(self._buckets):
             place -= self._buckets[bucket]
             if place < 0:
-                # as far from the one bound of the bucket as from the other, relative to the value
+                # equally far from both bounds of the bucket, relative to the value
                 value = 2 * _BOUNDS[bucket] / (_FACTOR + 1) if bucket else 1.0
                 return min(max(value, float(self._minimum)), float(self._maximum))
         raise AssertionError("the buckets hold as many durations as were counted")
 
     def to_json(self) -> dict[str, Any]:
-        """Return a document of which `from_json` makes an equal sketch."""
+        """Return a document for `from_json`."""
         return {
             "sum": self._sum,
             "squares": self._squares,
@@ -139,10 +139,10 @@ class DurationSketch:
 
     @classmethod
     def from_json(cls, document: object) -> Self:
-        """Return the sketch of a document.
+        """Return the sketch in a document.
 
         Raises:
-            ValueError: it is none of `to_json`'s.
+            ValueError: it is not from `to_json`.
         """
         if not isinstance(document, Mapping) or not isinstance(document.get("buckets"), Mapping):
             raise ValueError("durations are a mapping with sum, squares, min, max and buckets")
@@ -197,25 +197,25 @@ def _whole(document: Mapping[Any, Any], field: str) -> int:
 
 
 NUMBER_MAX: Final = 2**53 - 1
-"""Whole numbers up to this one are the same to every reader of JSON; what is said to be larger is taken for it."""
+"""Largest integer that every reader of JSON represents exactly; larger reported numbers are clipped to it."""
 
 RUN_ID: Final = re.compile(r"[\x21-\x7e]{1,200}")
 
-# What documents may hold, by `treadle.history.documents`; what is made here is within these bounds by itself.
+# Limits of documents (`treadle.history.documents`); values created here satisfy them.
 Whole = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 Unknown = Annotated[int, Field(ge=-1, le=NUMBER_MAX)]
-"""-1: not known."""
+"""-1: unknown."""
 RunId = Annotated[str, Field(pattern=RUN_ID.pattern.join("^$"))]
 
 _APPLICATION: Final = re.compile(r"(?:application|dag)_(\d{1,20})_(\d{1,20})(?:_\d{1,20})?", re.ASCII)
 
 
 class Measured(StrEnum):
-    """What the durations of a stage are of."""
+    """The unit whose durations a stage has."""
 
     TASKS = "tasks"
     CONTAINERS = "containers"
-    """From a container's start to its end: not a task's time where containers are reused (Tez) or kept (Spark)."""
+    """From a container's start to its end: not a task's duration where containers are reused (Tez) or kept (Spark)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,47 +225,47 @@ class StageRun:
     name: str
     """The same in every run of the job: ``map``, ``reduce``, a vertex's name, ``executors``."""
     width: int
-    """How many tasks it had; containers where tasks are not known."""
+    """Number of tasks; of containers if tasks are unknown."""
     durations: DurationSketch
-    """Of the attempts that succeeded, one for each task."""
+    """Durations of the successful attempts, one per task."""
     demand: Mapping[str, int] = field(default_factory=dict)
-    """What a container asks for, by resource (``memory-mb``, ``vcores``, ...); empty if not known."""
+    """Resources of a container (``memory-mb``, ``vcores``, ...); empty if unknown."""
     parents: tuple[str, ...] = ()
-    """Names of the stages that feed it."""
+    """Names of the stages that provide its input."""
     input_bytes: int | None = None
-    """Read by all its tasks; None if not known."""
+    """Total input of its tasks; None if unknown."""
     measured: Measured = Measured.TASKS
     one_to_one: tuple[str, ...] = ()
-    """Those of the parents of which task i alone feeds task i."""
+    """The parents whose task i provides input for task i only."""
     hint_ms: int | None = None
-    """Duration of a task that the engine was given from earlier runs; None if it got none."""
+    """Task duration predicted for the engine from history; None without one."""
     retried: int | None = None
-    """Attempts that failed, or succeeded though their task had before; None if not known."""
+    """Attempts that failed, or succeeded after another success of their task; None if unknown."""
     speculative: int | None = None
-    """Attempts that were copies of one that was slow; None if not known."""
+    """Speculative attempts; None if unknown."""
     alone: DurationSketch | None = None
-    """Of the same tasks from the end of the stages that feed it, where they began before; None if not known."""
+    """Durations of the same tasks from the end of their parents, where they started before; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobRun:
-    """A run of a job that succeeded. Stages are in an order in which parents come first."""
+    """A successful run of a job. Stages are in an order with parents first."""
 
     key: RecurrenceKey
     id: str
-    """Of the run: ``application_<cluster timestamp>_<id>``, or the framework's own where YARN was not involved."""
+    """ID of the run: ``application_<cluster timestamp>_<id>``, or the framework's own without YARN."""
     started_ms: int
     ended_ms: int
     stages: tuple[StageRun, ...]
 
 
 def storable_run(run: JobRun, now_ms: int) -> JobRun:
-    """Return a run as a store can hold it: texts and numbers within bounds, and ended by now."""
+    """Return a run within the store's limits of texts and numbers, with an end time up to now."""
     name = run.id
     if not RUN_ID.fullmatch(name):
         name = f"sha256:{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
     ended_ms = _bounded(min(run.ended_ms, now_ms))
-    # a name is repeated with each edge that leaves it: a hundred times for a stage that feeds a hundred
+    # a name is repeated with each outgoing edge: a hundred times for a stage with a hundred children
     names: dict[str, str] = {}
 
     def stored(name: str) -> str:
@@ -293,13 +293,13 @@ def storable_run(run: JobRun, now_ms: int) -> JobRun:
 
 
 def application_of_run(run: str) -> str:
-    """Return YARN's id of the application that a run is of, by the run's id; empty if it is of none."""
+    """Return YARN's ID of the application of a run ID; empty if it has none."""
     match = _APPLICATION.fullmatch(run)
     return f"application_{match[1]}_{match[2]}" if match else ""
 
 
 def size_of_run(run: JobRun) -> int:
-    """Return about how many bytes a run takes in memory: a name that several stages have counts once."""
+    """Return a run's approximate size in memory; a name shared by several stages counts once."""
     stages = sum(
         700 + 2 * len(stage.name) + 16 * (len(stage.parents) + len(stage.one_to_one)) + 100 * len(stage.demand)
         for stage in run.stages
@@ -313,7 +313,7 @@ def _bounded(number: int) -> int:
 
 
 NAME_CHARACTERS_MAX: Final = 1000
-"""UTF-16 units of a job's name that count: the shim sends no more, so longer ones from elsewhere are cut too."""
+"""Maximum length of a job's name in UTF-16 units: the shim sends no more, so longer ones from elsewhere are cut too."""
 
 _TAG = re.compile(r"treadle:[a-z0-9._-]{1,90}")
 _WORD = r"(?<![0-9A-Za-z])", r"(?![0-9A-Za-z])"
@@ -330,14 +330,15 @@ _CHANGING: Final = tuple(
         r"[-_#(]?\d+\)?\s*\Z",
     )
 )
-"""What changes from run to run, in the order in which it is taken out: UUIDs, YARN's ids, dates with or without a time,
-times, seconds or milliseconds since 1970, long hexadecimal numbers, a number at the end."""
+"""Variable parts of names, in order of removal: UUIDs, YARN's IDs, dates with or without a time, times, seconds or
+milliseconds since 1970, long hexadecimal numbers, a number at the end.
+"""
 
 _SEPARATORS = re.compile(r"[\s_\-#./:,;|()\[\]{}\x00-\x1f\x7f]+")
 
 
 class RecurrenceKey(NamedTuple):
-    """What runs of one recurring job have in common."""
+    """The identity of a recurring job."""
 
     user: str
     queue: str
@@ -345,10 +346,10 @@ class RecurrenceKey(NamedTuple):
     type: str
     """Upper case, as YARN's application types: MAPREDUCE, TEZ, SPARK."""
     name: str
-    """Without what changes from run to run."""
+    """Without variable parts."""
 
     def digest(self) -> str:
-        """Return 32 hexadecimal digits that replace the key wherever its texts would be too long."""
+        """Return 32 hexadecimal digits that replace the key where its texts would be too long."""
         content = "\0".join(f"{len(text)}:{text}" for text in self)
         return hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:32]
 
@@ -359,14 +360,14 @@ def user_digest(user: str) -> str:
 
 
 def recurrence_key(user: str, queue: str, type_: str, name: str, tags: Sequence[str] = ()) -> RecurrenceKey:
-    """Return the key of a job as YARN knows it.
+    """Return the key of a job from its YARN properties.
 
     Args:
-        user: who submitted it
-        queue: its queue; of a path the last part counts
+        user: the submitting user
+        queue: its queue; only the last part of a path counts
         type_: the application type
         name: any text of any length
-        tags: the application's; one that is ``treadle:KEY`` replaces the name (the first in alphabetical order)
+        tags: the application's; ``treadle:KEY`` replaces the name (the first in alphabetical order)
     """
     leaf = storable(queue).rpartition(".")[2]
     for tag in sorted(tags):
@@ -376,7 +377,7 @@ def recurrence_key(user: str, queue: str, type_: str, name: str, tags: Sequence[
 
 
 def normalised_name(name: str) -> str:
-    """Return a job's name without what changes from run to run, in lower case, words separated by one space each.
+    """Return a job's name without variable parts, in lower case, words separated by one space each.
 
     Takes time linear in the name, of which only the first `NAME_CHARACTERS_MAX` count.
     """
@@ -387,7 +388,7 @@ def normalised_name(name: str) -> str:
 
 
 def storable(text: str) -> str:
-    """Return a text as every database takes it: well-formed Unicode without NUL, cut at `NAME_CHARACTERS_MAX`."""
+    """Return a text valid for every database: well-formed Unicode without NUL, cut at `NAME_CHARACTERS_MAX`."""
     units = text[:NAME_CHARACTERS_MAX].encode("utf-16-le", "surrogatepass")[: 2 * NAME_CHARACTERS_MAX]
     return units.decode("utf-16-le", "replace").replace("\0", " ")
 
@@ -397,28 +398,28 @@ Words = Annotated[str, AfterValidator(storable)]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparkStage:
-    """A stage of which tasks ran; those that Spark lists anew, with other ids, are the same one."""
+    """A stage with executed tasks; Spark may list it again under other IDs."""
 
     number: int
-    """Another one for each stage."""
+    """Unique number of the stage."""
     first_id: int
-    """The smallest of Spark's ids that it has."""
+    """The smallest of its IDs in Spark."""
     name: str
     """Its call site."""
     tasks: int
     parents: tuple[int, ...]
-    """Numbers of the stages that feed it."""
+    """Numbers of the stages that provide its input."""
     durations: DurationSketch
     input_bytes: int
     retried: int
-    """Attempts that failed, or succeeded though their task had before."""
+    """Attempts that failed, or succeeded after another success of their task."""
     speculative: int
 
 
 def stage_runs(stages: Iterable[SparkStage]) -> tuple[StageRun, ...]:
-    """Return stages as those of a run, in the order of Spark's ids; parents that are not among them are left out."""
+    """Return stages as those of a run, in the order of Spark's IDs; unknown parents are omitted."""
     ordered = sorted(stages, key=lambda stage: (stage.first_id, stage.number))
-    # a call site and a place: two stages may have one call site
+    # call site and position: two stages may share a call site
     names = {stage.number: f"{at} {_call_site(stage.name)}".strip() for at, stage in enumerate(ordered)}
     return tuple(
         StageRun(
@@ -436,16 +437,16 @@ def stage_runs(stages: Iterable[SparkStage]) -> tuple[StageRun, ...]:
 
 
 def _call_site(name: str) -> str:
-    """Return a call site without the folder of its file: in cluster mode a container's, another one in each run."""
+    """Return a call site without its file's folder, which in cluster mode differs from run to run."""
     call, at, place = name.rpartition(" at ")
     return f"{call}{at}{place.rpartition('/')[2]}" if at else name
 
 
 RECENT_MAX: Final = 20
-"""Runs that are remembered one by one, so that an estimator can weigh the latest more."""
+"""Number of runs remembered individually, so that an estimator can weigh the latest more."""
 
 STAGES_MAX: Final = 1000
-"""Stages of a profile; further ones of a run are not kept."""
+"""Maximum number of stages of a profile; further ones are dropped."""
 
 PARENTS_MAX: Final = 100
 RESOURCES_MAX: Final = 32
@@ -458,15 +459,15 @@ class RecentRun(NamedTuple):
     run: RunId
     width: Whole
     mean_ms: Unknown
-    """Of its tasks; -1 if none was measured."""
+    """Mean task duration; -1 if none was measured."""
     input_bytes: Unknown
-    """-1 if not known."""
+    """-1 if unknown."""
     hint_ms: Unknown = -1
-    """Duration of a task that the engine was given from earlier runs; -1 if it got none."""
+    """Task duration predicted for the engine from history; -1 without one."""
     retried: Unknown = -1
-    """Attempts that failed, or succeeded though their task had before; -1 if not known."""
+    """Attempts that failed, or succeeded after another success of their task; -1 if unknown."""
     speculative: Unknown = -1
-    """Attempts that were copies of one that was slow; -1 if not known."""
+    """Speculative attempts; -1 if unknown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -475,17 +476,17 @@ class StageProfile:
 
     name: Words
     position: Whole
-    """Its place among the stages: parents come first."""
+    """Position among the stages: parents come first."""
     durations: DurationSketch
     runs: Whole
-    """In how many runs it was seen."""
+    """Number of runs with this stage."""
     recent: Annotated[tuple[RecentRun, ...], Field(max_length=RECENT_MAX)]
     """The latest `RECENT_MAX` of them, oldest first."""
     demand: Annotated[Mapping[Words, Whole], Field(max_length=RESOURCES_MAX)] = field(default_factory=dict)
     parents: Annotated[tuple[Words, ...], Field(max_length=PARENTS_MAX)] = ()
     measured: Measured = Measured.TASKS
     one_to_one: Annotated[tuple[Words, ...], Field(max_length=PARENTS_MAX)] = ()
-    """Those of the parents of which task i alone feeds task i."""
+    """The parents whose task i provides input for task i only."""
 
     @property
     def width(self) -> int:
@@ -494,39 +495,39 @@ class StageProfile:
 
     @property
     def input_bytes(self) -> int | None:
-        """The median of the recent inputs that are known, the lower of two; None if none is."""
+        """The median of the known recent inputs, the lower of two; None without any."""
         known = [run.input_bytes for run in self.recent if run.input_bytes >= 0]
         return median_low(known) if known else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobProfile:
-    """A recurring job in all its runs."""
+    """All runs of a recurring job."""
 
     key: RecurrenceKey
     runs: Whole
     first_seen_ms: Whole
     last_seen_ms: Whole
-    """When the first and the latest known run ended."""
+    """End of the first and the latest known run."""
     recent: Annotated[tuple[tuple[Whole, RunId, Whole], ...], Field(max_length=RECENT_MAX)]
-    """When it ended, its id and how long it took, in milliseconds, of the latest `RECENT_MAX` runs, oldest first."""
+    """End, ID and duration in ms of the latest `RECENT_MAX` runs, oldest first."""
     stages: Annotated[tuple[StageProfile, ...], Field(max_length=STAGES_MAX)]
 
     @property
     def tasks(self) -> int:
-        """How many a run has: of the stages whose tasks were measured; where none was, how many containers."""
+        """Number of tasks of a run, over stages with measured tasks; without any, number of containers."""
         of_tasks = [stage for stage in self.stages if stage.measured is Measured.TASKS]
         return sum(stage.width for stage in of_tasks or self.stages)
 
 
 def with_run(profile: JobProfile | None, run: JobRun) -> JobProfile | None:
-    """Return a profile with one more run; None if there is nothing new in it.
+    """Return a profile with one more run; None if it adds nothing.
 
-    A stage of a run is counted once, however often the run is reported: by the live engine, and by an importer later. A
-    run that is older than the `RECENT_MAX` remembered ones could have been counted already, so it is left out. A stage
-    that none of those had is forgotten.
+    A stage of a run is counted once, even if the run is reported by the live engine and by an importer. A run older
+    than the `RECENT_MAX` remembered ones could have been counted already, so it is ignored. A stage that none of those
+    had is dropped.
 
-    A DAG of Tez is a run, and so is its application of which no DAG is known: a DAG takes the place of its application.
+    A Tez DAG is a run, and so is an application without known DAGs: a DAG replaces the run of its application.
     """
     names = {name for _, name, _ in profile.recent} if profile else set[str]()
     application = application_of_run(run.id)
@@ -565,7 +566,7 @@ def with_run(profile: JobProfile | None, run: JobRun) -> JobProfile | None:
 
 
 def not_after(profile: JobProfile, now_ms: int) -> JobProfile:
-    """Return a profile of which nothing lies in the future: a clock that was ahead must not make later runs old."""
+    """Return a profile without times in the future: a clock that was ahead must not make later runs old."""
     if profile.last_seen_ms <= now_ms:
         return profile
     stages = (
@@ -582,11 +583,11 @@ def not_after(profile: JobProfile, now_ms: int) -> JobProfile:
 
 
 def merged(one: JobProfile, other: JobProfile) -> JobProfile:
-    """Return what two stores know of one key.
+    """Return the combination of two stores' profiles of one key.
 
-    Runs that both may have seen must not count twice and cannot be taken out of a sketch. So of two profiles that share
-    a remembered run the one with more runs is returned, ``one`` if they have equally many; and the newer one if it has
-    forgotten runs, of which the older one's may be some.
+    Runs in both must not count twice and cannot be removed from a sketch. So if two profiles share a remembered run,
+    the one with more runs is returned, ``one`` if equal; and the newer one if it has dropped runs, which may include
+    the older one's.
     """
     if {run for _, run, _ in one.recent} & {run for _, run, _ in other.recent}:
         return other if other.runs > one.runs else one
@@ -621,7 +622,7 @@ def _with_stage(before: StageProfile | None, position: int, run: JobRun, stage: 
     if _is_older(run, [recent.ended_ms for recent in before.recent]):
         return None
     if stage.measured is not before.measured:
-        # tasks' times say more than containers': they replace them, and are not mixed with them
+        # task durations replace container durations and are not mixed with them
         if stage.measured is Measured.CONTAINERS:
             return None
         return _first(stage, position, durations, before.runs + 1, this)
@@ -640,13 +641,13 @@ def _with_stage(before: StageProfile | None, position: int, run: JobRun, stage: 
 
 
 def _first(stage: StageRun, position: int, durations: DurationSketch, runs: int, this: RecentRun) -> StageProfile:
-    """Return the profile of a stage of which one run alone counts."""
+    """Return the profile of a stage with a single run."""
     demand, parents, single = _demand(stage), _parents(stage), _one_to_one(stage)
     return StageProfile(stage.name, position, durations, runs, (this,), demand, parents, stage.measured, single)
 
 
 def _is_older(run: JobRun, recent_ended_ms: Sequence[int]) -> bool:
-    """Did a run end before all that are remembered, and others had to be forgotten?"""
+    """Return whether a run ended before all remembered ones, and others had to be dropped."""
     return len(recent_ended_ms) == RECENT_MAX and run.ended_ms < recent_ended_ms[0]
 
 
@@ -678,26 +679,26 @@ def _both(newer: StageProfile, older: StageProfile) -> StageProfile:
 
 
 SIGMA_MAX: Final = 10.0
-"""Of a logarithm: no larger deviation is reported."""
+"""Maximum standard deviation of a logarithm."""
 
 
 class Prediction(NamedTuple):
-    """What earlier runs say of a stage."""
+    """A prediction for a stage from earlier runs."""
 
     duration_ms: int
     deviation_ms: int
-    """The standard deviation of the estimate; -1 if there was one run only, or its containers were of another size."""
+    """Standard deviation of the estimate; -1 after a single run, or for containers of another size."""
     runs: int
-    """How many runs it goes by."""
+    """Number of runs used."""
 
 
 def predicted(stage: StageProfile, demand: Mapping[str, int]) -> Prediction | None:
-    """Return how long tasks of a stage will take; None if none was measured.
+    """Return the predicted task duration of a stage; None if none was measured.
 
     Args:
         stage: its profile
-        demand: what its containers ask for now, by resource; with other containers than the latest runs had, tasks may
-            take another time, so that nothing is said of the deviation
+        demand: current resources of its containers; if the latest runs had others, durations may differ, so that the
+            deviation is unknown
     """
     means_ms = [run.mean_ms for run in stage.recent if run.mean_ms > 0]
     if not means_ms:
@@ -709,7 +710,7 @@ def predicted(stage: StageProfile, demand: Mapping[str, int]) -> Prediction | No
 
 
 def _sigma(means_ms: Sequence[int]) -> float:
-    """Return the root mean square of the logarithms of past errors, wider the fewer these are."""
+    """Return the root mean square of the logarithms of past errors, wider for fewer errors."""
     runs = len(means_ms)
     errors = (log(median(means_ms[:at]) / means_ms[at]) for at in range(1, runs))
     square = sum(error * error for error in errors) / (runs - 1)

@@ -1,8 +1,8 @@
-"""Reads histories in another process, which is replaced when it dies, hangs, says too much or takes too much.
+"""Reads histories in another process, which is replaced when it dies, hangs, or exceeds its limits.
 
-An import starts that process, or reaches one that is started behind a socket. The second is of another user: nothing
-that parses what users wrote is then of the user who owns the store. The user that a history names must own its files,
-else anybody could write another one's history.
+An import starts that process, or connects to one that is started behind a socket. The second has another user, so that
+files written by users are not parsed as the user who owns the store. The user named by a history must own its files;
+otherwise anyone could write another user's history.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from treadle.history.spark import PART_PREFIX
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of the process that reads histories, by history, by owner and in all."""
+    """Limits of the process that reads histories: per history, per owner and in total."""
 
     memory_mb: int = 1536
-    """Address space of the process."""
+    """Address space of the process, in MiB."""
     cpu_s: int = 300
-    """CPU time of one history."""
+    """CPU time per history, in seconds."""
     wall_s: float = 1800.0
-    """How long one history may take: disks may be slow."""
+    """Time per history, in seconds: disks may be slow."""
     answer_bytes: int = 64 << 20
-    """Errors that are reported for one history."""
+    """Maximum size of the answer for one history, in bytes."""
     export_bytes: int = 1 << 30
-    """Errors that are reported for one export of profiles, which may be a whole store's."""
+    """Maximum size of the answer for one export of profiles, which may be a whole store's."""
     owner_cpu_s: float = 3600.0
-    """CPU time of the histories of one owner."""
+    """CPU time for the histories of one owner, in seconds."""
     all_cpu_s: float = 4 * 3600.0
-    """CPU time of all histories of an import."""
+    """CPU time for all histories of an import, in seconds."""
 
 
 LIMITS = Limits()
@@ -61,7 +61,7 @@ MODULE: Final = "treadle.history.process"
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 _SECRETS: Final = "TREADLE_"
-"""What begins so in the environment, such as the store's URL, is nothing for a process that reads hostile files."""
+"""Prefix of environment variables, such as the store's URL, that a process reading hostile files must not receive."""
 
 
 class ReaderProcess(Protocol):
@@ -71,21 +71,21 @@ class ReaderProcess(Protocol):
         """Send a line.
 
         Raises:
-            OSError: nobody reads it.
+            OSError: the process does not read.
         """
 
     def fileno(self) -> int:
         """Return the descriptor from which its answers are read."""
 
     def end(self) -> None:
-        """End it."""
+        """Stop the process."""
 
     def obituary(self) -> str:
-        """Return why it has ended, once it has."""
+        """Return why it has ended."""
 
 
 class ReaderChild:
-    """A process of this user's, without what is secret in this one's environment."""
+    """A child process of this user, without this one's secret environment variables."""
 
     def __init__(self, limits: Limits) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECRETS)}
@@ -93,7 +93,7 @@ class ReaderChild:
         self._cpu_s = limits.cpu_s
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self.popen = subprocess.Popen(
-            # -P: nothing is imported from the folder in which the command was given
+            # -P: import nothing from the current folder
             [sys.executable, "-P", "-m", MODULE, str(limits.memory_mb), str(limits.cpu_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -117,13 +117,13 @@ class ReaderChild:
         self.popen.kill()
         self.popen.wait()
         for stream in (self.popen.stdin, self.popen.stdout):
-            with suppress(OSError):  # a request that nobody took is still in the buffer
+            with suppress(OSError):  # an unread request is still in the buffer
                 if stream is not None:
                     stream.close()
         self._errors.close()
 
     def obituary(self) -> str:
-        """Return why it is dead."""
+        """Return why it has ended."""
         status = self.popen.wait()
         if status == -signal.SIGXCPU:
             return f"reading it takes more than {self._cpu_s} s of CPU time"
@@ -135,7 +135,7 @@ class ReaderChild:
 
 
 class ReaderSocket:
-    """A process of somebody else's behind a connection, with which it ends."""
+    """A process of another user behind a connection; it ends with the connection."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._connected = connected
@@ -155,14 +155,14 @@ class ReaderSocket:
         self._connected.close()
 
     def obituary(self) -> str:
-        """Return what is known of its end."""
+        """Return the known reason of its end."""
         return "the process that read it has ended; its own log says why (journalctl -u 'treadle-histories@*')"
 
 
 def check_owner(source: Source, content: SourceContent) -> None:
-    """Add whose a source's files are as this process sees it.
+    """Add the owner of a source's files as seen by this process.
 
-    The process that read them, which a hostile file may have taken over, is not believed alone.
+    The process that read them is not sufficient, since a hostile file may have taken it over.
     """
     for path in _files(source.path):
         seen = path.lstat()
@@ -179,7 +179,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def ownership_warning(content: SourceContent, run: JobRun) -> str:
-    """Return why the files of a run do not speak for its user; empty if they do."""
+    """Return why the files of a run are not proof for its user; empty if they are."""
     if content.open_to_all:
         return f"every user may write {content.open_to_all}"
     for owner, file in content.owners.items():
@@ -190,9 +190,9 @@ def ownership_warning(content: SourceContent, run: JobRun) -> str:
 
 
 def export_warning(content: SourceContent) -> str:
-    """Return why an export is not to be believed: another user than root and the one that imports may have written it.
+    """Return why an export is not trusted: another user than root and the importing one may have written it.
 
-    Empty if it can be believed.
+    Empty if it is trusted.
     """
     if content.open_to_all:
         return f"every user may write {content.open_to_all}; copy it to where only you may write"
@@ -204,7 +204,7 @@ def export_warning(content: SourceContent) -> str:
 
 @cache
 def name_of(owner: int) -> str:
-    """Return the name of a user, or a replacement if no user has this number."""
+    """Return the name of a user, or a placeholder for an unknown ID."""
     try:
         return pwd.getpwuid(owner).pw_name
     except KeyError:
@@ -212,30 +212,30 @@ def name_of(owner: int) -> str:
 
 
 class HistoryReader:
-    """Reads one history after another, none of which can crash, hold up or fill the process that asks."""
+    """Reads one history after another in a process that cannot crash, block or fill this one."""
 
     def __init__(self, limits: Limits = LIMITS, connect: Callable[[], socket.socket] | None = None) -> None:
-        """Read histories.
+        """Set up reading.
 
         Args:
-            limits: how much of everything that may take
-            connect: connects to where a process of another user is started that reads; it raises `UserError`. If left
-                out, a process of this user is started.
+            limits: limits of the process
+            connect: connects to a socket that starts a reading process of another user; it raises `UserError`. Without
+                it, a process of this user is started.
         """
         self._limits = limits
         self._connect = connect
         self._process: ReaderProcess | None = None
         self._cpu_s: dict[int, float] = {}
-        """What reading has taken so far, by the files' owner."""
+        """CPU time used so far, by the files' owner."""
 
     def read(self, source: Source) -> SourceContent:
         """Read a history.
 
         Raises:
             BrokenHistoryError: it cannot be read; the text says why.
-            RefusedError: it is not read, because of what it is or of what was read before.
-            UnfinishedError: its job has not ended well.
-            UserError: a library that this needs is missing, or nobody is there to read.
+            RefusedError: it is skipped, because of its properties or of earlier histories.
+            UnfinishedError: its job has not succeeded.
+            UserError: a required library is missing, or the reading process is unreachable.
         """
         if source.kind == REFUSED:
             raise RefusedError(source.why)
@@ -264,7 +264,7 @@ class HistoryReader:
         return content
 
     def close(self) -> None:
-        """End the process."""
+        """Stop the process."""
         process, self._process = self._process, None
         if process is not None:
             process.end()

@@ -1,4 +1,4 @@
-"""Finds histories in files and folders, and reads each by what it is."""
+"""Finds histories in files and folders, and reads each by its format."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from treadle.history.profile import JobProfile, JobRun
 from treadle.history.spark import CODECS, FOLDER_PREFIX, read_spark_log
 
 EXPORT_FORM: Final = "treadle_profiles"
-"""The first line of an export is ``{"treadle_profiles": 2}``; a profile a line follows."""
+"""The first line of an export is ``{"treadle_profiles": 2}``; a profile per line follows."""
 
 EXPORT_VERSION: Final = 2
 
 EXPORT: Final = "treadle"
 BROKEN: Final = "broken"
 REFUSED: Final = "refused"
-"""Kinds of sources: an export of profiles; what cannot be opened; what is not read."""
+"""Kinds of sources: an export of profiles; an unreadable one; a skipped one."""
 
 SOURCES_MAX: Final = 100_000
-"""Histories of one import."""
+"""Maximum number of histories of one import."""
 ENTRIES_MAX: Final = 1_000_000
-"""Files and folders that are looked at in one import."""
+"""Maximum number of files and folders checked in one import."""
 DEPTH_MAX: Final = 32
-"""Of folders within folders."""
+"""Maximum depth of nested folders."""
 
 _BEGINNINGS: Final = (
     (b"Avro-", "jhist"),
@@ -45,32 +45,32 @@ _BEGINNINGS: Final = (
 
 @dataclass(slots=True)
 class SourceContent:
-    """What a source gave."""
+    """The content of a source."""
 
     runs: list[JobRun] = field(default_factory=list)
     profiles: list[JobProfile] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """Jobs in it that have not ended, or not well."""
+    """Jobs in it that have not succeeded."""
     owners: dict[int, str] = field(default_factory=dict)
-    """Numbers of the users whose its files are, each with the name of a file."""
+    """IDs of the files' owners, each with the name of a file."""
     open_to_all: str = ""
-    """The name of a file of it that every user may write; empty if there is none."""
+    """The name of a file in it that every user may write; empty if there is none."""
 
 
 def find_sources(paths: Iterable[Path]) -> Iterator[Source]:
-    """Yield the histories among files and folders, folders searched to the bottom, in the order of their names.
+    """Yield the histories among files and folders, including subfolders, in the order of their names.
 
-    Files that are named themselves are histories of some kind; in folders, other files are passed. What lies in a
-    folder and cannot be opened is a source all the same, so that reading it says why; so is what is not read: links,
-    pipes, exports of profiles, and what is beyond `SOURCES_MAX`, `ENTRIES_MAX` and `DEPTH_MAX`.
+    Explicitly named files are histories of some kind; in folders, other files are skipped. An unreadable file in a
+    folder is a source, so that reading reports it. So are skipped ones: links, pipes, exports of profiles, and
+    everything beyond `SOURCES_MAX`, `ENTRIES_MAX` and `DEPTH_MAX`.
 
     Raises:
-        UserError: a path that is named itself is not there or cannot be read.
+        UserError: an explicitly named path is missing or unreadable.
     """
     search = _Search()
     for path in paths:
         try:
-            # who names a link means what it leads to
+            # an explicitly named link stands for its target
             real = path.resolve(strict=True)
             sources = search.folder(real, path, 0) if real.is_dir() else iter((_named(real, path),))
         except (OSError, BrokenHistoryError, RuntimeError) as error:
@@ -86,30 +86,30 @@ def find_sources(paths: Iterable[Path]) -> Iterator[Source]:
 
 
 def read_source(source: Source, files: Files | None = None) -> SourceContent:
-    """Read a source, in this process; see `reader` for one that a hostile file cannot harm.
+    """Read a source in this process; `reader` isolates this one from hostile files.
 
     Args:
-        source: of a kind that can be read
+        source: of a readable kind
         files: opens its files
 
     Raises:
         BrokenHistoryError: it cannot be read; the text says why.
-        UnfinishedError: its job has not ended well.
+        UnfinishedError: its job has not succeeded.
         OSError: the file cannot be read.
-        UserError: a library that this needs is missing.
+        UserError: a required library is missing.
     """
     return _READERS[source.kind](source.path, files or Files())
 
 
 class _Search:
-    """One search through folders, within bounds."""
+    """One bounded search through folders."""
 
     def __init__(self) -> None:
         self.sources = 0
         self._entries = 0
 
     def folder(self, folder: Path, name: Path, depth: int) -> Iterator[Source]:
-        """Yield the sources of a folder that errors call by a name."""
+        """Yield the sources of a folder; ``name`` is its name in errors."""
         if folder.name.startswith(FOLDER_PREFIX):
             yield Source("spark", str(name), folder, folder.stat().st_uid)
             return
@@ -147,7 +147,7 @@ def _in_folder(path: Path, name: Path) -> Iterator[Source]:
     """Yield a regular file of a folder if it is a history."""
     try:
         kind, owner = _kind(path)
-    except BrokenHistoryError as error:  # it was a file a moment ago
+    except BrokenHistoryError as error:  # it was a file a moment before
         yield Source(REFUSED, str(name), path, why=str(error))
         return
     if kind == EXPORT:
@@ -163,7 +163,7 @@ def _named(path: Path, name: Path) -> Source:
 
 
 def _kind(path: Path) -> tuple[str, int]:
-    """Return what a file is by its name and beginning, and its owner; empty if it is no history."""
+    """Return a file's kind, by its name and beginning, and its owner; empty if it is not a history."""
     with open_regular(path) as stream:
         owner = os.fstat(stream.fileno()).st_uid
         if path.suffix == ".jhist":

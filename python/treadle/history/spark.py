@@ -1,8 +1,8 @@
 """Spark's event logs.
 
-Adaptive execution submits a query as several jobs, each of which lists the stages before it anew, with other ids, and
-skips them. Stages with an equal set of RDD ids are the same stage; those that never ran and equal none that did are
-left out.
+Adaptive execution submits a query as several jobs, each of which lists the previous stages again, with other IDs, and
+skips them. Stages with an equal set of RDD IDs are identical; stages that never ran and equal none that did are
+omitted.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from treadle.history.profile import DurationSketch, JobRun, Measured, SparkStage
 
 FOLDER_PREFIX: Final = "eventlog_v2_"
 PART_PREFIX: Final = "events_"
-"""Names of a rolled log's folder, and of what is read in it."""
+"""Prefixes of a rolled log's folder and of its files."""
 CODECS: Final = ("zstd", "lz4", "lzf", "snappy")
-"""Names that Spark gives to logs by how they are compressed (``spark.eventLog.compression.codec``)."""
+"""Suffixes of compressed logs in Spark (``spark.eventLog.compression.codec``)."""
 
 _PART_BYTES: Final = 1 << 10
-"""Bytes of a compressed file that are read at a time."""
+"""Number of bytes read from a compressed file at a time."""
 
 _PART = re.compile(rf"{PART_PREFIX}(?P<number>\d+)_.+?(?P<compact>\.compact)?")
 
 
 def _event_lines(path: Path, files: Files) -> Iterator[tuple[str, bytes]]:
-    """Yield the lines of an application's log with where each is, in order.
+    """Yield the lines of an application's log in order, with their location.
 
-    The last file may end anywhere: it may be of an application that still runs, or was killed.
+    The last file may end anywhere: its application may still be running, or was killed.
     """
     parts = _parts(path) if path.is_dir() else [path]
     for part in parts:
@@ -59,7 +59,7 @@ def _event_lines(path: Path, files: Files) -> Iterator[tuple[str, bytes]]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """Return the rolled files in order, from the last compacted one, which replaces those before it."""
+    """Return the rolled files in order, from the last compacted one, which replaces the previous ones."""
     matches = ((part, _PART.fullmatch(_without_codec(part.name))) for part in folder.iterdir())
     parts = sorted((int(match["number"]), match["compact"] is not None, part) for part, match in matches if match)
     if not parts:
@@ -85,7 +85,7 @@ def _is_zstd(path: Path) -> bool:
 
 
 class _Frames(io.RawIOBase):
-    """What the zstd frames of a stream hold. Spark flushes after each event of note, and each flush may end a frame."""
+    """The content of a stream of zstd frames. Spark flushes after important events, which may end a frame."""
 
     def __init__(self, stream: BinaryIO) -> None:
         try:
@@ -95,11 +95,11 @@ class _Frames(io.RawIOBase):
         self._stream = stream
         self._content = b""
         self._at = 0
-        """How much of the content was given."""
+        """Position in the content."""
 
     @property
     def cut_off(self) -> bool:
-        """Did the stream end within a frame?"""
+        """Return whether the stream ended within a frame."""
         return self._unpacker.in_frame
 
     def readable(self) -> bool:
@@ -121,7 +121,7 @@ class _Frames(io.RawIOBase):
 
 
 EXECUTORS = "executors"
-"""Name of the stage of all executors; the live engine, which sees no other stage of Spark, uses it too."""
+"""Name of the stage of all executors, the only one that the live engine sees."""
 
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)(b?)", re.IGNORECASE | re.ASCII)
 _FRACTION = re.compile(r"\d{1,6}(?:\.\d{1,9})?", re.ASCII)
@@ -133,12 +133,12 @@ _OVERHEAD_SHARE = 0.1
 @dataclass(slots=True)
 class _Stage:
     ids: list[int]
-    """Of all stages that are this one."""
+    """IDs of all identical stages."""
     name: str
     tasks: int
     parents: set[int]
     took_ms: dict[int, int] = field(default_factory=dict)
-    """By task."""
+    """By task, in ms."""
     input_bytes: int = 0
     retried: int = 0
     speculative: int = 0
@@ -146,7 +146,7 @@ class _Stage:
 
 
 class Application:
-    """State of one application, from its events so far."""
+    """State of one application after the events so far."""
 
     def __init__(self) -> None:
         self._facts: Mapping[str, Any] = {}
@@ -159,7 +159,7 @@ class Application:
         self._exit_code = 0
 
     def take(self, event: Mapping[str, Any]) -> None:
-        """Take one event; kinds that say nothing of interest are passed."""
+        """Process one event; irrelevant kinds are ignored."""
         kind = text(event.get("Event"))
         if kind == "SparkListenerApplicationStart":
             self._facts = event
@@ -186,8 +186,8 @@ class Application:
         """Return the application as a run.
 
         Raises:
-            BrokenHistoryError: no event says which application it is.
-            UnfinishedError: it has not ended well.
+            BrokenHistoryError: no event names the application.
+            UnfinishedError: it has not succeeded.
         """
         name = text(self._facts.get("App ID"))
         if not name:
@@ -207,7 +207,7 @@ class Application:
         return JobRun(key, name, number(self._facts.get("Timestamp")), self._ended_ms, stages)
 
     def _list_stage(self, info: Mapping[str, Any]) -> _Stage:
-        """Return the stage that an entry of a list is about, a new one if none has its id or its RDDs."""
+        """Return the stage of an entry in a list, a new one if none has its ID or its RDDs."""
         at = number(info.get("Stage ID"), -1)
         rdds = frozenset(number(mapping(rdd).get("RDD ID"), -1) for rdd in items(info.get("RDD Info")))
         stage = self._by_id.get(at) or (self._by_rdds.get(rdds) if rdds else None)
@@ -230,7 +230,7 @@ class Application:
             return
         stage.speculative += facts.get("Speculative") is True
         reason = text(mapping(event.get("Task End Reason")).get("Reason"))
-        # of two attempts that both succeeded (speculation, a lost executor) the first one counts
+        # of two successful attempts (speculation, a lost executor) the first one counts
         if reason != "Success" or at in stage.took_ms:
             stage.retried += reason != "TaskKilled"
             return
@@ -275,7 +275,7 @@ class Application:
         return [StageRun(EXECUTORS, len(executors), durations, self._demand(), measured=Measured.CONTAINERS)]
 
     def _demand(self) -> dict[str, int]:
-        """What YARN is asked for: heap, overhead, off-heap memory and Python's, by the defaults of Spark 4."""
+        """Return the resources requested from YARN: heap, overhead, off-heap and Python's, by Spark 4's defaults."""
         properties = self._properties
         heap_mb = _size_mb(properties.get("spark.executor.memory"), 1024)
         least_mb = _size_mb(properties.get("spark.executor.minMemoryOverhead"), _OVERHEAD_LEAST_MB)
@@ -293,8 +293,8 @@ def read_spark_log(path: Path, files: Files | None = None) -> JobRun:
     """Read an event log: a file, or a folder of rolled ones.
 
     Raises:
-        BrokenHistoryError: it is none, or cut off.
-        UnfinishedError: the application has not ended well.
+        BrokenHistoryError: it is invalid, or cut off.
+        UnfinishedError: the application has not succeeded.
         OSError: it cannot be read.
     """
     application = Application()
@@ -308,12 +308,12 @@ def read_spark_log(path: Path, files: Files | None = None) -> JobRun:
 
 
 def _size_mb(value: object, otherwise: int, unit: str = "m") -> int:
-    """Return a size in MB; ``unit`` is that of a number alone, ``otherwise`` the size for anything else."""
+    """Return a size in MB; ``unit`` is a bare number's, ``otherwise`` the result for any other value."""
     match = _SIZE.fullmatch(text(value).strip())
     return int(int(match[1][:15]) * _MB[match[2].lower() or match[3].lower() or unit]) if match else otherwise
 
 
 def _share(value: object) -> float:
-    """Return which part of the heap its overhead is."""
+    """Return the overhead as a fraction of the heap."""
     match = _FRACTION.fullmatch(text(value).strip())
     return float(match[0]) if match else _OVERHEAD_SHARE

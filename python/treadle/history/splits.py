@@ -1,14 +1,14 @@
-"""Which input split each map container of a MapReduce job is for.
+"""The input split of each map container of a MapReduce job.
 
-An application master gives a container the first map of its list that has its input on the container's node, else in
-its rack, else the first of all (`RMContainerAllocator.ScheduledRequests.assignMapsWithLocality`); the list is sorted by
-the splits' lengths, the largest first (`JobSubmitter`). Who knows the splits and sees the containers can do the same.
+An application master assigns a container the first map of its list with input on the container's node, else in its
+rack, else the first of all (`RMContainerAllocator.ScheduledRequests.assignMapsWithLocality`); the list is sorted by the
+splits' lengths, the largest first (`JobSubmitter`). The splits and the containers are sufficient to reproduce that.
 
 Hadoop's `SplitMetaInfoReader` reads the same file for the application master: a header, a version, and for each map the
-hosts of its split, where that begins, and how long it is. Maps are in the order of the file.
+hosts, the offset and the length of its split. Maps are in the order of the file.
 
-The folder is a user's, and may hold anything. Below the part of the path that the administrator named no link is
-followed, and the file must be the user's own: else one user could have the sidecar read what it may read and he not.
+The folder belongs to a user, and is untrusted. Below the configured part of the path no link is followed, and the file
+must belong to the user: otherwise a user could make the sidecar read files that the user cannot.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from treadle.yarn.codes import MAP
 HEADER: Final = b"META-SPL"
 VERSION: Final = 1
 BYTES_MAX: Final = 4 << 20
-"""Some 50,000 maps."""
+"""Maximum size: about 50,000 maps."""
 HOSTS_KEPT: Final = 10
-"""Of a split; MapReduce's clients write up to 15 (``mapreduce.job.max.split.locations``)."""
+"""Maximum number of hosts of a split; MapReduce's clients write up to 15 (``mapreduce.job.max.split.locations``)."""
 HOSTS_MAX: Final = 1_000
 
 _USER: Final = "{user}"
 
 
 class SplitMetaError(ValueError):
-    """A file is no job.splitmetainfo, or one that is too large, or not the user's."""
+    """A file that is not a job.splitmetainfo, is too large, or has another owner."""
 
 
 def open_staged(staging: str, user: str, application_id: str) -> BinaryIO:
     """Open the splits of a job; ``{user}`` in the staging folder's path is the job's user.
 
     Raises:
-        OSError: the file cannot be opened, or a link is on the way.
-        SplitMetaError: it is not the user's, or no regular file.
+        OSError: the file cannot be opened, or a link is in the path.
+        SplitMetaError: it has another owner, or is not a regular file.
     """
     if not user.isprintable() or "/" in user or user in {"", ".", ".."}:
         raise SplitMetaError("no folder can have the user's name")
@@ -60,7 +60,7 @@ def open_staged(staging: str, user: str, application_id: str) -> BinaryIO:
             within = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
             os.close(at)
             at = within
-        # a pipe is not waited for
+        # do not wait for a pipe
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         file = os.open("job.splitmetainfo", flags, dir_fd=at)
     finally:
@@ -75,7 +75,7 @@ def open_staged(staging: str, user: str, application_id: str) -> BinaryIO:
 
 
 def uid_of(user: str) -> int | None:
-    """Return the number of a user; None if this machine knows no such user."""
+    """Return the ID of a user; None if this machine does not know the user."""
     try:
         return pwd.getpwnam(user).pw_uid
     except KeyError:
@@ -83,11 +83,11 @@ def uid_of(user: str) -> int | None:
 
 
 def read_splits(stream: BinaryIO) -> list[Split]:
-    """Read the splits of a job, of each `HOSTS_KEPT` hosts at most.
+    """Read the splits of a job, with at most `HOSTS_KEPT` hosts each.
 
     Raises:
         OSError: the file cannot be read.
-        SplitMetaError: it is no job.splitmetainfo, or has more than `SPLITS_MAX` splits.
+        SplitMetaError: it is not a job.splitmetainfo, or has more than `SPLITS_MAX` splits.
     """
     content = stream.read(BYTES_MAX + 1)
     if len(content) > BYTES_MAX:
@@ -113,12 +113,12 @@ def _check(status: os.stat_result, user: str) -> None:
 
 
 class _Reader:
-    """Hadoop's variable-length numbers and texts (`WritableUtils`, `Text`)."""
+    """Reads Hadoop's variable-length numbers and texts (`WritableUtils`, `Text`)."""
 
     def __init__(self, content: bytes, at: int) -> None:
         self._content, self._at = content, at
         self._names: dict[bytes, str] = {}
-        """Hosts that were read: the same ones come again and again."""
+        """Hosts read so far, since the same ones are repeated."""
 
     def split(self) -> Split:
         hosts = self.number()
@@ -127,7 +127,7 @@ class _Reader:
         names = tuple(self.text() for _ in range(min(hosts, HOSTS_KEPT)))
         for _ in range(hosts - len(names)):
             self._take(self.number())
-        self.number()  # where it begins
+        self.number()  # its offset
         return Split(max(0, self.number()), names)
 
     def text(self) -> str:
@@ -138,7 +138,7 @@ class _Reader:
         return name
 
     def number(self) -> int:
-        """Read a VLong: one byte from -112 to 127, or how many bytes follow and the sign, and those."""
+        """Return a VLong: one byte from -112 to 127, or the number of following bytes and the sign, and those bytes."""
         first = int.from_bytes(self._take(1), signed=True)
         if first >= -112:
             return first
@@ -155,27 +155,27 @@ class _Reader:
 
 
 SPLITS_MAX: Final = 100_000
-"""Jobs with more are not followed."""
+"""Maximum number of splits of a followed job."""
 
 
 class Split(NamedTuple):
-    """What one map reads."""
+    """The input of one map."""
 
     bytes: int
     hosts: tuple[str, ...] = ()
 
 
 class Places:
-    """Where the nodes of a cluster are, by the shim's indices."""
+    """Hosts and racks of a cluster's nodes, by the shim's indices."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
         self._known = np.zeros(0, bool)
-        """By index: is it among the nodes?"""
+        """By index: whether it is a node."""
         self._nodes: dict[int, tuple[str, str]] = {}
 
     def follow(self, event: events.Event) -> None:
-        """Take an event of a frame."""
+        """Process an event of a frame."""
         if isinstance(event, events.Snapshot):
             self._names, self._nodes, self._known = [], {}, np.zeros(0, bool)
         elif isinstance(event, events.Names):
@@ -184,7 +184,7 @@ class Places:
             self._take_nodes(event)
 
     def place(self, node: int) -> tuple[str, str] | None:
-        """Return the host and the rack of a node; None if it is not known."""
+        """Return the host and the rack of a node; None if unknown."""
         return self._nodes.get(node)
 
     def racks(self) -> dict[str, str]:
@@ -192,7 +192,7 @@ class Places:
         return dict(self._nodes.values())
 
     def _take_nodes(self, event: events.Nodes) -> None:
-        """Remember the nodes that are new; most events repeat those that are known."""
+        """Add new nodes; most events repeat known ones."""
         size = int(event.node.max(initial=-1)) + 1
         if size > len(self._known):
             self._known = np.concatenate([self._known, np.zeros(2 * size - len(self._known), bool)])
@@ -203,14 +203,14 @@ class Places:
 
 
 class SplitOrder:
-    """The splits of a job that no map container has been given for yet."""
+    """The splits of a job without a map container so far."""
 
     def __init__(self, splits: Sequence[Split], racks: Mapping[str, str]) -> None:
         """Take the splits in the order of the job's maps.
 
         Args:
             splits: at most `SPLITS_MAX`
-            racks: of the cluster's hosts; splits may name others, on which no container will be
+            racks: by host of the cluster; splits may name other hosts, which never have a container
         """
         self._bytes = [split.bytes for split in splits]
         self.mean_bytes = sum(self._bytes) / len(splits) if splits else 0.0
@@ -223,10 +223,10 @@ class SplitOrder:
             for place in sorted({*hosts, *(racks[host] for host in hosts)}):
                 self._at.setdefault(place, []).append(number)
         for numbers in self._at.values():
-            numbers.reverse()  # the first is taken off the end
+            numbers.reverse()  # pop takes the first from the end
 
     def take(self, host: str, rack: str) -> int | None:
-        """Return the length of the split that a container on a host is for; None if none is left."""
+        """Remove and return the length of the split for a container on a host; None if none is left."""
         for place in (host, rack):
             numbers = self._at.get(place, [])
             while numbers and self._taken[numbers[-1]]:
@@ -243,26 +243,26 @@ class SplitOrder:
 
 
 class SplitFollower:
-    """Follows the map containers of jobs whose splits are known; gives the engine what they read. By shim's indices."""
+    """Assigns splits to the map containers of jobs, and reports their inputs to the engine. Uses the shim's indices."""
 
     def __init__(self) -> None:
         self.places = Places()
-        """Of the nodes that it knows."""
+        """The known nodes."""
         self._orders: dict[int, SplitOrder] = {}
         self._new: list[int] = []
 
     def know(self, application: int, order: SplitOrder) -> None:
-        """Take the splits of an application none of whose maps has a container yet; they are arranged elsewhere."""
+        """Set the splits of an application without map containers so far; they are computed elsewhere."""
         self._orders[application] = order
         self._new.append(application)
 
     def follow(self, received: Iterable[events.Event]) -> list[events.Event]:
-        """Take the events of a frame; return the events for the engine that follow from them."""
+        """Process the events of a frame; return the resulting events for the engine."""
         inputs: list[tuple[int, int, int]] = []
         for event in received:
             self.places.follow(event)
             if isinstance(event, events.Snapshot):
-                # Which splits the containers before it had is known no more.
+                # The splits of earlier containers are no longer known.
                 self._orders, self._new = {}, []
             elif isinstance(event, events.Applications):
                 for gone in event.application[event.ended()].tolist():
@@ -301,5 +301,5 @@ def _inputs(rows: Sequence[tuple[int, int, int]]) -> list[events.Event]:
 
 
 def _host(node: str) -> str:
-    """Return a node's host: splits name hosts, and nodes may be reported with their port."""
+    """Return a node's host: splits name hosts, while nodes may be reported with their port."""
     return node.partition(":")[0]

@@ -1,12 +1,12 @@
-"""From the engine's events to jobs and stages, and to profiles of the jobs that have finished.
+"""Converts the engine's events to jobs and stages, and finished jobs to runs.
 
-No socket, clock or file: fed with the events of each frame in order, it answers what it knows. Times are arguments.
-Everything is bounded: what is beyond is counted in `StageTracker.untracked` and otherwise ignored.
+No socket, clock or file: it processes the events of each frame in order. Times are arguments. Everything is bounded:
+items beyond a limit are counted in `StageTracker.untracked` and otherwise ignored.
 
-A job is one YARN application, whatever its attempts. Its stages follow from request priorities. MapReduce
-(RMContainerAllocator): 5 maps that are asked for again, 10 reduces, 19 opportunistic maps, 20 maps. Tez: each vertex
-has three priorities of its own, of which two are used. Spark: the number of a resource profile, which says nothing of
-stages; all executors are one.
+A job is one YARN application, including all its attempts. Its stages follow from request priorities. MapReduce
+(RMContainerAllocator): 5 repeated maps, 10 reduces, 19 opportunistic maps, 20 maps. Tez: each vertex has three
+priorities of its own, two of which are used. Spark: the number of a resource profile, unrelated to stages; all
+executors are one stage.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAPREDUCE: Final = {FAILED_MAP: ("map", 0), OPPORTUNISTIC_MAP: ("map", 0), MAP:
 
 
 class Framework(StrEnum):
-    """Whose application it is, by YARN's application type."""
+    """The framework of an application, by YARN's application type."""
 
     MAPREDUCE = "MAPREDUCE"
     TEZ = "TEZ"
@@ -42,23 +42,23 @@ class Framework(StrEnum):
 
     @property
     def measured(self) -> Measured:
-        """What a container's time is the time of: MapReduce starts one for each attempt of a task."""
+        """The unit that a container's lifetime measures: MapReduce starts one for each attempt of a task."""
         return Measured.TASKS if self is Framework.MAPREDUCE else Measured.CONTAINERS
 
 
 class StageId(NamedTuple):
-    """Which stage of its job; sorts in an order in which parents come first, as far as that is known."""
+    """Identifies a stage of a job; sorts with parents first, as far as known."""
 
     position: int
     name: str
 
 
 def stage_of(framework: Framework, priority: int) -> StageId:
-    """Return the stage that containers of a priority belong to.
+    """Return the stage of containers with a priority.
 
-    Tez's vertices are distinguished and ordered by the priority of their first asks. With N vertices that of vertex
-    ``id`` is p = 3 ((depth + 1) N + id) - 1, and p - 1 for attempts that are asked for again (DAGScheduler and
-    TaskAttemptImpl, 0.10.5); N is not known here, since a session may run DAGs of several sizes.
+    Tez's vertices are distinguished and ordered by the priority of their first requests. With N vertices that of vertex
+    ``id`` is p = 3 ((depth + 1) N + id) - 1, and p - 1 for repeated attempts (DAGScheduler and TaskAttemptImpl,
+    0.10.5); N is unknown here, since a session may run DAGs of several sizes.
     """
     if framework is Framework.MAPREDUCE and priority in _MAPREDUCE:
         name, position = _MAPREDUCE[priority]
@@ -72,18 +72,18 @@ def stage_of(framework: Framework, priority: int) -> StageId:
 
 
 class Outcome(StrEnum):
-    """How an attempt ended. Only those that ended well show how long a task takes."""
+    """The end of an attempt. Only successful ones measure a task's duration."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     RELEASED = "released"
-    """Given back by its application when it was no longer needed: how containers of Tez and Spark end."""
+    """Released by its application when no longer needed: the usual end of Tez and Spark containers."""
     FAILED = "failed"
     KILLED = "killed"
-    """By its application master, as the loser of two speculative attempts is, or by somebody else."""
+    """By its application master, such as the slower of two speculative attempts, or by another party."""
     PREEMPTED = "preempted"
     LOST = "lost"
-    """With its node or disk, or unseen."""
+    """With its node or disk, or not observed."""
 
 
 WELL: Final = frozenset({Outcome.SUCCEEDED, Outcome.RELEASED})
@@ -108,10 +108,10 @@ _FAILED: Final = frozenset(
 
 
 def outcome_of(framework: Framework, exit_status: int) -> Outcome:
-    """Return what an exit status of YARN's says (`ContainerExitStatus`).
+    """Return the meaning of YARN's exit status (`ContainerExitStatus`).
 
-    A MapReduce attempt that failed ends with 0 like one that succeeded: its task's JVM reports the failure to the
-    application master and exits normally. `StageState` recognises those by what is asked for next.
+    A failed MapReduce attempt ends with 0 like a successful one: its task's JVM reports the failure to the application
+    master and exits normally. `StageState` detects those by the following requests.
     """
     if exit_status == codes.SUCCESS:
         return Outcome.SUCCEEDED
@@ -127,7 +127,7 @@ def outcome_of(framework: Framework, exit_status: int) -> Outcome:
 
 
 class ContainerKey(NamedTuple):
-    """Distinguishes the containers of an application: numbers begin anew with each of its attempts."""
+    """Identifies a container of an application: numbers restart with each attempt."""
 
     container: int
     """Its number within its application attempt."""
@@ -147,30 +147,32 @@ class Attempt:
     exit_status: int = 0
     outcome: Outcome = Outcome.RUNNING
     answered: bool = False
-    """It is known which ask followed its end."""
+    """Whether the request after its end is known."""
 
     @property
     def duration_ms(self) -> int:
-        """From its allocation to its end, by the ResourceManager's clock; -1 if not known or the clock went back."""
+        """From its allocation to its end, by the ResourceManager's clock; -1 if unknown or the clock went back."""
         return self.ended_ms - self.key.created_ms if self.ended_ms >= self.key.created_ms else -1
 
 
 RECENT_MAX: Final = 100
-"""Attempts that ended which a stage remembers one by one."""
+"""Maximum number of ended attempts that a stage remembers."""
 
 SETTLE_MS: Final = 5_000
-"""How long after its end an attempt may turn out to have failed.
+"""How long after its end an attempt may turn out to have failed, in ms.
 
-An application master asks again at its next heartbeat, a second or less after a failure."""
+An application master repeats the request at its next heartbeat, at most a second after a failure.
+"""
 
 
 LAST_MS: Final = 15_000
-"""How long before its application goes a container may have been killed for its AM having finished, which then
-takes some five seconds to exit."""
+"""Time before the end of its application, in ms, in which a container may have been killed because its AM had finished;
+the AM then takes about five seconds to exit.
+"""
 
 
 class StageState:
-    """A stage as events change it. Times are of the ResourceManager's clock, which may step back."""
+    """A stage, updated by events. Times are by the ResourceManager's clock, which may step back."""
 
     def __init__(self, framework: Framework) -> None:
         self._framework = framework
@@ -189,39 +191,39 @@ class StageState:
 
     @property
     def pending(self) -> int:
-        """How many containers are asked for."""
+        """Number of requested containers."""
         return sum(self._pending.values())
 
     @property
     def width(self) -> int:
-        """How many tasks it has, as far as is known: the most that were pending, running and done together."""
+        """Number of tasks, as far as known: the maximum of pending, running and done together."""
         return self._width
 
     @property
     def well(self) -> int:
-        """How many attempts ended well."""
+        """Number of successful attempts."""
         return sum(self._outcomes[outcome] for outcome in WELL)
 
     @property
     def failed(self) -> int:
-        """How many attempts are known to have failed."""
+        """Number of failed attempts, as far as known."""
         return self._outcomes[Outcome.FAILED]
 
     @property
     def done(self) -> bool:
-        """Have as many attempts ended well as are known to be wanted, and is nothing asked for?
+        """Whether all known tasks have succeeded, and no container is requested.
 
-        Asks beyond the width that come when tasks have ended already may be for speculative attempts, of which only one
-        of two ends well. And an AM may ask again for what was allocated before it has heard of it, which makes the
-        stage look wider: where nothing ended otherwise than well, nothing can be missing.
+        Additional requests after the end of tasks may be for speculative attempts, only one of each pair of which
+        succeeds. And an AM may repeat a request before it learns of the allocation, so that the stage appears wider: if
+        all attempts succeeded, none can be missing.
         """
         ended = sum(self._outcomes.values())
         return self.pending == 0 and (self.well >= self._width - self._late or 0 < self.well == ended)
 
     def ask(self, priority: int, count: int, now_ms: int) -> None:
-        """Take the outstanding count at a priority, absolute, after the allocations that came with it."""
+        """Apply the outstanding count at a priority (absolute), after the allocations of the same frame."""
         self._pending[priority] = count
-        # A count may arrive before the allocation that lowered it: only what exceeds all so far was asked for anew.
+        # A count may arrive before the allocation that reduced it: only an increase over the maximum is a new request.
         total, before = count + self._allocated[priority], self._asked.get(priority, 0)
         self._asked[priority] = max(total, before)
         if priority == FAILED_MAP and self._framework is Framework.MAPREDUCE:
@@ -230,25 +232,25 @@ class StageState:
         self._grow()
 
     def forget_asks(self) -> None:
-        """Forget the asks: all are reported again."""
+        """Reset the requests: all are reported again."""
         self._pending.clear()
 
     def allocate(self, attempt: Attempt) -> None:
-        """Take a container that was allocated."""
+        """Add an allocated container."""
         self._running[attempt.key] = attempt
         self._allocated[attempt.priority] += 1
 
     def found(self, attempt: Attempt) -> None:
-        """Take a container that runs and whose allocation was not seen."""
+        """Add a running container whose allocation was not observed."""
         self._running.setdefault(attempt.key, attempt)
 
     def start(self, key: ContainerKey, time_ms: int) -> None:
-        """Take that a container was launched."""
+        """Record the launch of a container."""
         if key in self._running:
             self._running[key].started_ms = time_ms
 
     def end(self, key: ContainerKey, outcome: Outcome, exit_status: int, time_ms: int) -> None:
-        """Take that a container ended; nothing if it is not known to run."""
+        """Record the end of a container; ignored if it is not known to run."""
         attempt = self._running.pop(key, None)
         if attempt is None:
             return
@@ -262,23 +264,23 @@ class StageState:
         self._count_settled(time_ms)
 
     def lose_running(self, known: Collection[ContainerKey], now_ms: int) -> int:
-        """End unseen whatever runs and is not among the containers known to; returns how many."""
+        """End running containers that are not among the known ones, as not observed; return their number."""
         lost = [key for key in self._running if key not in known]
         for key in lost:
             self.end(key, Outcome.LOST, 0, now_ms)
         return len(lost)
 
     def settle(self) -> None:
-        """Take that its application has gone: no attempt that ended well will turn out to have failed."""
+        """Record the end of the application: no successful attempt will turn out to have failed."""
         self._count_settled(0, all_=True)
         self._grow()
 
     def finish(self, gone_ms: int) -> None:
-        """Take that its application has gone: what was killed at the very end, and alone is missing, has done its task.
+        """Record the end of the application: containers killed at the very end may count as successful.
 
-        A MapReduce AM that has finished kills the JVMs of its last tasks, which have reported that they are done
-        and are about to exit. One whose job has failed kills what runs, too: not for stages of jobs with attempts that
-        failed, or that were asked for anew.
+        They do if only they are missing: a MapReduce AM that has finished kills the JVMs of its last tasks, which have
+        reported their success and are about to exit. The AM of a failed job kills running tasks, too: stages of jobs
+        with failed or repeated attempts are excluded.
         """
         missing = self._width - self.well
         if self._framework is not Framework.MAPREDUCE or self.pending or self._late or missing <= 0:
@@ -298,7 +300,7 @@ class StageState:
                 self._durations.add(attempt.duration_ms)
 
     def run(self, at: StageId, parents: tuple[str, ...]) -> StageRun:
-        """Return the finished stage; its width is that of the tasks that were done."""
+        """Return the finished stage; its width is the number of completed tasks."""
         width = min(self._width, self.well) if self._framework is Framework.MAPREDUCE else self._width
         durations = DurationSketch()
         durations.merge(self._durations)
@@ -315,14 +317,14 @@ class StageState:
                 self._durations.add(attempt.duration_ms)
 
     def _grow(self) -> None:
-        # An attempt whose failure is known before its end is counted with those that run and asked for again.
+        # An attempt known to have failed before its end is counted as running and as requested again.
         width = self.pending + len(self._running) + self.well - self._failures_due
         if width > self._width:
             self._late += width - self._width if self.well else 0
             self._width = width
 
     def _asked_again(self, now_ms: int) -> None:
-        """A map is asked for again: take the attempt that ended last for the one that failed, or the next to end."""
+        """Handle the repeated request of a map: the attempt that ended last has failed, or the next one to end."""
         for attempt in reversed(self._recent):
             if attempt.answered:
                 continue
@@ -342,7 +344,7 @@ _log = logging.getLogger(__name__)
 STAGES_MAX: Final = 1000
 TAGS_MAX: Final = 100
 KEYS_MAX: Final = 10_000
-"""Request keys of a job whose counts are remembered."""
+"""Maximum number of request keys of a job with a stored count."""
 
 
 class JobState:
@@ -361,14 +363,14 @@ class JobState:
         self.awaiting_am = False
         self.unconfirmed = False
         self._confirmed: set[ContainerKey] = set()
-        """Containers that were reported since the last snapshot began."""
+        """Containers reported since the start of the last snapshot."""
         self._whole = whole
-        """Was it seen from its start, without a gap?"""
+        """Whether it was observed from its start, without a gap."""
         self._tags: list[str] = []
         self._hints_ms: dict[str, int] = {}
-        """Duration of a task that the engine was given, by stage."""
+        """Task duration predicted for the engine, by stage."""
         self._states: dict[int, StageState] = {}
-        """By the first priority of its stage."""
+        """By the first priority of the stage."""
         self._groups: dict[int, int] = {}
         self._counts: dict[int, tuple[int, int]] = {}
         """Priority and outstanding count by request key."""
@@ -376,22 +378,22 @@ class JobState:
         self._running_containers: dict[ContainerKey, int] = {}
 
     def tag(self, tag: str) -> None:
-        """Take a tag."""
+        """Add a tag."""
         if tag not in self._tags and len(self._tags) < TAGS_MAX:
             self._tags.append(tag)
 
     def note_hint(self, stage: str, duration_ms: int) -> None:
-        """Note the duration of a stage's tasks that the engine was given from earlier runs."""
+        """Record the predicted duration of a stage's tasks that the engine received."""
         if len(self._hints_ms) < STAGES_MAX:
             self._hints_ms.setdefault(stage, duration_ms)
 
     @property
     def _only_masters_at_0(self) -> bool:
-        """Does the framework never ask for a task at priority 0?"""
+        """Return whether the framework never requests tasks at priority 0."""
         return self.framework in (Framework.MAPREDUCE, Framework.TEZ)
 
     def _why_not(self) -> str:
-        """Return why no run is made of the job, empty if one is."""
+        """Return why the job gives no run; empty if it does."""
         if not self._whole:
             return "it was not seen from its start to its end"
         if not self._states:
@@ -405,39 +407,39 @@ class JobState:
         return ""
 
     def stage(self, priority: int) -> StageId:
-        """Return the stage that containers of a priority belong to."""
+        """Return the stage of containers with a priority."""
         return stage_of(self.framework, priority)
 
     def demand(self, priority: int) -> Mapping[str, int]:
-        """Return what containers of the stage of a priority ask for; empty if none was asked for."""
+        """Return the resources of containers of a priority's stage; empty without requests."""
         first = self._groups.get(priority)
         return {} if first is None else self._states[first].demand
 
     def key(self) -> RecurrenceKey:
-        """Return what its runs have in common."""
+        """Return the identity of the recurring job."""
         return recurrence_key(self.user, self.queue, self.type, self.name, self._tags)
 
     def has(self, key: ContainerKey) -> bool:
-        """Does such a container run?"""
+        """Return whether such a container is running."""
         return key in self._running_containers
 
     def forget_asks(self) -> None:
-        """Forget the asks: all are reported again, perhaps with other keys."""
+        """Reset the requests: all are reported again, perhaps with other keys."""
         self._counts.clear()
         self._totals.clear()
         for state in self._states.values():
             state.forget_asks()
 
     def mark_unconfirmed(self) -> None:
-        """Take that a snapshot begins: what it does not have has ended unseen (see `resume`)."""
+        """Start a snapshot: containers that it lacks have ended without being observed (see `resume`)."""
         self.unconfirmed = True
         self._confirmed.clear()
         self.forget_asks()
 
     def ask(self, key: int, priority: int, count: int, capability: Sequence[int], now_ms: int) -> None:
-        """Take the outstanding count of a request key, absolute."""
+        """Apply the outstanding count of a request key (absolute)."""
         if priority == 0 and (self.awaiting_am or self._only_masters_at_0):
-            return  # the AM's own, whose priority Spark's executors have too
+            return  # the AM's own; Spark's executors have the same priority
         if count and key not in self._counts and len(self._counts) >= KEYS_MAX:
             self._whole = False
             return
@@ -454,7 +456,7 @@ class JobState:
         state.ask(priority, self._totals[priority], now_ms)
 
     def run_container(self, attempt: Attempt, capability: Sequence[int], *, allocated: bool) -> None:
-        """Take a container that runs: one just allocated, or one of which another step is the first to be seen."""
+        """Add a running container: just allocated, or first observed in a later step."""
         self._confirmed.add(attempt.key)
         if attempt.priority == 0 and self._only_masters_at_0:
             return  # reported before the ResourceManager has marked it as the AM's
@@ -471,19 +473,19 @@ class JobState:
             state.found(attempt)
 
     def start(self, key: ContainerKey, time_ms: int) -> None:
-        """Take that a container was launched."""
+        """Record the launch of a container."""
         if key in self._running_containers:
             self._running(key).start(key, time_ms)
 
     def end(self, key: ContainerKey, exit_status: int, time_ms: int) -> None:
-        """Take that a container ended."""
+        """Record the end of a container."""
         if key in self._running_containers:
             self._running(key).end(key, outcome_of(self.framework, exit_status), exit_status, time_ms)
             del self._running_containers[key]
             self._confirmed.discard(key)
 
     def resume(self, now_ms: int) -> None:
-        """Take that a snapshot is complete: what it did not have has ended unseen."""
+        """Complete a snapshot: containers that it lacks have ended without being observed."""
         if self.unconfirmed:
             self.unconfirmed = self._whole = False
             self.gone_ms = now_ms if self.gone_ms is None else self.gone_ms
@@ -495,7 +497,7 @@ class JobState:
         }
 
     def run(self) -> JobRun | None:
-        """Return the finished job; None if it was not seen completely, or apparently failed."""
+        """Return the finished job; None if it was not observed completely, or apparently failed."""
         if self.gone_ms is None:
             return None
         failed = any(state.failed for state in self._states.values())
@@ -517,7 +519,7 @@ class JobState:
         return JobRun(self.key(), self.id, self.started_ms, self.gone_ms, runs) if runs else None
 
     def _state(self, priority: int) -> StageState | None:
-        """Return the stage of a priority, a new one at the first sight of it; None beyond `STAGES_MAX`."""
+        """Return the stage of a priority, creating it if necessary; None beyond `STAGES_MAX`."""
         first = self._groups.get(priority)
         if first is None:
             group = stage_of(self.framework, priority)
@@ -536,16 +538,16 @@ class JobState:
 
 JOBS_MAX: Final = 20_000
 FINISHED_MAX: Final = 10_000
-"""Runs that wait to be taken; the oldest go first."""
+"""Maximum number of pending runs; the oldest are dropped first."""
 
 LINGER_MS: Final = 5_000
-"""How long after an application attempt has gone its last containers, or another attempt, are waited for."""
+"""How long to wait for the last containers, or another attempt, after the end of an application attempt, in ms."""
 
 E = TypeVar("E")
 
 
 class StageTracker:
-    """Jobs and stages of all applications. Not for several threads at a time."""
+    """Jobs and stages of all applications. Not thread-safe."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -554,17 +556,17 @@ class StageTracker:
         self._jobs: dict[tuple[int, int], JobState] = {}
         self._by_index: dict[int, JobState] = {}
         self._leaving: dict[tuple[int, int], JobState] = {}
-        """Those of which an attempt has gone and no other has come yet."""
+        """Jobs whose attempt has ended, before the next attempt."""
         self._ended_at_index: dict[tuple[int, int], JobState] = {}
-        """Those of which an attempt has gone."""
+        """Jobs whose attempt has ended."""
         self._finished: deque[JobRun] = deque(maxlen=FINISHED_MAX)
         self._resuming = False
         self._now_ms = 0
         self.untracked = 0
-        """How often an application was reported beyond the limit, since all were followed."""
+        """Number of reports of applications beyond the limit, since all were followed."""
 
     def apply(self, frame: Iterable[events.Event], now_ms: int, *, complete: bool = True) -> None:
-        """Take the events of a frame; ``complete`` is False while further parts of it follow."""
+        """Apply the events of a frame; ``complete`` is False while further parts of it follow."""
         self._now_ms = now_ms
         frame_events = list(frame)
         for event in frame_events:
@@ -582,7 +584,7 @@ class StageTracker:
                 self._applications(event)
         for tags in _of(frame_events, events.Tags):
             self._tags(tags)
-        # A frame's counts are what is left after its allocations, though they come before them.
+        # A frame's counts are those after its allocations, although they precede them.
         for containers in _of(frame_events, events.Containers):
             self._containers(containers)
         for requests in _of(frame_events, events.Requests):
@@ -591,27 +593,27 @@ class StageTracker:
             self._complete()
 
     def job(self, application: int) -> JobState | None:
-        """Return an application, by the shim's index; None if it is not known."""
+        """Return an application, by the shim's index; None if unknown."""
         return self._by_index.get(application)
 
     def finished(self) -> list[JobRun]:
-        """Return the jobs that have finished since the last call and were seen from start to end, in order."""
+        """Return the jobs that finished since the last call and were observed from start to end, in order."""
         runs = list(self._finished)
         self._finished.clear()
         return runs
 
     @property
     def is_full(self) -> bool:
-        """Are there more applications than are followed?"""
+        """Return whether there are more applications than the limit."""
         return self.untracked > 0 and len(self._jobs) >= JOBS_MAX
 
     @property
     def jobs(self) -> int:
-        """How many jobs are followed."""
+        """Number of followed jobs."""
         return len(self._jobs)
 
     def _resume(self) -> None:
-        """Begin a snapshot: jobs stay, by YARN's ids; those that it does not report have ended unseen."""
+        """Start a snapshot: jobs stay, by YARN's IDs; those that it lacks have ended without being observed."""
         self._names = []
         self._queues = {}
         self._by_index = {}
@@ -646,7 +648,7 @@ class StageTracker:
         for row in range(len(event.application)):
             index, at = int(event.application[row]), (int(event.cluster_timestamp[row]), int(event.id[row]))
             if event.state[row] == ApplicationState.MOVED:
-                # it runs on, seen by another engine: what is known of it is not a whole job
+                # it runs on under another engine: the known part is not a whole job
                 self._by_index.pop(index, None)
                 self._jobs.pop(at, None)
                 self._ended_at_index.pop(at, None)
@@ -698,7 +700,7 @@ class StageTracker:
             key = ContainerKey(number, created_ms)
             job = self._by_index.get(index) or self._left_by(key)
             if job is None or step == ContainerEvent.RESIZED:
-                continue  # what the containers of a stage ask for is not changed by it
+                continue  # it does not change the resources of a stage's containers
             ended = step == ContainerEvent.COMPLETED
             if am:
                 job.am_exit_status = exit_status if ended else 0
@@ -711,7 +713,7 @@ class StageTracker:
                     job.start(key, time_ms)
 
     def _left_by(self, key: ContainerKey) -> JobState | None:
-        """Return the job of a container whose application attempt has gone."""
+        """Return the job of a container whose application attempt has ended."""
         return next((job for job in self._ended_at_index.values() if job.has(key)), None)
 
     def _requests(self, event: events.Requests) -> None:

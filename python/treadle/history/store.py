@@ -1,4 +1,4 @@
-"""The store of profiles: a recurring job's runs go in, its profile comes out, in any process and after any death."""
+"""The history store: runs of recurring jobs in, profiles out, for several processes and safe against kills."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SUM_MAX: Final = 1e300
 
 
 class Sample(NamedTuple):
-    """One row of `treadle.events.Samples`, which says what each number is; the application is identified by its id."""
+    """One row of `treadle.events.Samples`, which documents the numbers; the application is identified by its ID."""
 
     sampling: int
     stage: int
@@ -84,10 +84,10 @@ class Sample(NamedTuple):
 
     @classmethod
     def from_json(cls, document: object) -> Self:
-        """Return the sample of a list of its fields.
+        """Return the sample in a list of its fields.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is invalid.
         """
         if not isinstance(document, list) or len(document) != len(cls._fields):
             raise ValueError(f"a sample is a list of {', '.join(cls._fields)}")
@@ -125,26 +125,26 @@ def samples_event(rows: list[tuple[int, Sample]]) -> Samples:
 
 
 PRUNE_EVERY: Final = 256
-"""Runs between two looks at the age and the size of everything."""
+"""Number of runs between two checks of the total age and size."""
 
 SAMPLES_AGE_DAYS: Final = 7
-"""Samples of a job that did not change for this long are forgotten: its end was not seen."""
+"""Samples of a job without changes for this time are removed: its end was not observed."""
 
 _PARTS: Final = 16
-"""Age and size of everything are checked after each write of one part in this many of the store's size."""
+"""Total age and size are checked after writing each such fraction of the store's size."""
 
 _IDS_MAX: Final = 500
-"""Of one statement: databases bound how many values it may have."""
+"""Maximum number of values in one statement, which databases limit."""
 
 _ATTEMPTS: Final = 5
-"""Of a transaction, where another one is in its way."""
+"""Maximum number of attempts of a transaction that conflicts with another one."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which profiles: all whose key has every part that is given; a name as in the key, or as it was submitted."""
+    """Selects the profiles whose key equals every given part; a name as in the key, or as submitted."""
 
     user: str | None = None
     queue: str | None = None
@@ -152,7 +152,7 @@ class Selection:
     name: str | None = None
 
     def matches(self, key: RecurrenceKey) -> bool:
-        """Is a key among them?"""
+        """Return whether a key is selected."""
         return (
             (self.user is None or key.user == self.user)
             and (self.queue is None or key.queue == self.queue)
@@ -162,23 +162,23 @@ class Selection:
 
 
 class ProfileStore:
-    """Profiles by recurrence key. May be used by several threads and processes at once.
+    """Profiles by recurrence key. Safe for concurrent threads and processes.
 
-    Each method is one transaction: after a kill at any moment it has either happened or not. Each raises `StoreError`
-    if the store cannot be used now, and leaves it as it was.
+    Each method is one transaction: after a kill it has happened completely or not at all. Each raises `StoreError` if
+    the store is unusable, and leaves it unchanged.
     """
 
     def __init__(self, engine: Engine, name: str, retention: Retention) -> None:
-        """Take an engine whose tables are up to date; see `open_store`."""
+        """Take an engine with current tables; see `open_store`."""
         self._engine = engine
         self.name = name
         """Its path or URL, without a password."""
         self._retention = retention
         self._unpruned_bytes = 0
-        self._until_prune = 1  # the first run is a good moment: nobody counts how often a process starts
+        self._until_prune = 1  # check at the first run, since processes may restart often
 
     def put(self, run: JobRun, now_ms: int) -> bool:
-        """Add a run to the profile of its key; returns whether there was anything new in it (see `with_run`)."""
+        """Add a run to the profile of its key; return whether it added anything (see `with_run`)."""
         run = storable_run(run, now_ms)
 
         def change(before: JobProfile | None) -> JobProfile | None:
@@ -187,7 +187,7 @@ class ProfileStore:
         return self._change(run.key, change, now_ms, application_of_run(run.id))
 
     def merge(self, profile: JobProfile, now_ms: int) -> bool:
-        """Add what another store knows of a key; returns whether anything changed (see `profile.merged`)."""
+        """Merge another store's profile of a key; return whether anything changed (see `profile.merged`)."""
 
         def change(before: JobProfile | None) -> JobProfile | None:
             other = not_after(profile, now_ms)
@@ -215,7 +215,7 @@ class ProfileStore:
         return sorted(profiles, key=lambda profile: profile.key)
 
     def keep_samples(self, changed: Mapping[str, Sample | None], now_ms: int) -> None:
-        """Keep pilot measurements of running jobs, by YARN's id of the application; None: it has ended."""
+        """Store pilot measurements of running jobs, by YARN's ID of the application; None: it has ended."""
         ids = sorted(changed)
         kept = [
             {"application": id_, "seen_ms": now_ms, "document": compact(list(sample))}
@@ -236,7 +236,7 @@ class ProfileStore:
         self._write(replace_all)
 
     def samples(self) -> dict[str, Sample]:
-        """Return the pilot measurements of the latest `SAMPLES_MAX` running jobs; damaged rows are left out."""
+        """Return the pilot measurements of the latest `SAMPLES_MAX` running jobs; damaged rows are skipped."""
         query = select(SAMPLES).order_by(SAMPLES.c.seen_ms.desc(), SAMPLES.c.application).limit(SAMPLES_MAX)
         with self._reading() as connection:
             rows = connection.execute(query).all()
@@ -247,7 +247,7 @@ class ProfileStore:
         return samples
 
     def forget(self, selection: Selection) -> int:
-        """Forget the profiles of a selection; returns how many there were."""
+        """Remove the profiles of a selection; return their number."""
 
         def forget_all(connection: Connection) -> int:
             rows = connection.execute(select(PROFILES).order_by(PROFILES.c.id)).all()
@@ -260,16 +260,16 @@ class ProfileStore:
         return self._write(forget_all)
 
     def prune(self, now_ms: int) -> int:
-        """Forget what the retention does not keep; returns how many profiles."""
+        """Remove profiles beyond the retention limits; return their number."""
         return self._write(lambda connection: prune(connection, self._retention, now_ms))
 
     def used_bytes(self) -> int:
-        """Return how much of it is in use: pages of an SQLite file, else bytes of profiles."""
+        """Return the used size in bytes: pages of an SQLite file, else bytes of profiles."""
         with self._reading() as connection:
             return used_bytes(connection)
 
     def size_bytes(self) -> int:
-        """Return how much space its file takes; 0 if it is no SQLite file."""
+        """Return the size of its file in bytes; 0 if it is not an SQLite file."""
         file = file_of(self._engine)
         return file.stat().st_size if file is not None and file.exists() else 0
 
@@ -290,7 +290,7 @@ class ProfileStore:
         now_ms: int,
         application: str = "",
     ) -> bool:
-        """Replace the profile of a key by what ``change`` makes of it, one caller after the other."""
+        """Replace the profile of a key by the result of ``change``, serialised across callers."""
         written = self._write(lambda connection: self._change_within(connection, key, change, now_ms, application))
         self._until_prune -= 1
         self._unpruned_bytes += written
@@ -307,7 +307,7 @@ class ProfileStore:
         now_ms: int,
         application: str,
     ) -> int:
-        """Return how many bytes were written."""
+        """Return the number of bytes written."""
         query = select(PROFILES).where(PROFILES.c.digest == key.digest()).with_for_update()
         row = connection.execute(query).first()
         after = change(None if row is None else self._profile(connection, row))
@@ -354,7 +354,7 @@ class ProfileStore:
             raise explained(self.name, error) from error
 
     def _write(self, action: Callable[[Connection], T]) -> T:
-        """Do something in a transaction, and again where another one was in its way."""
+        """Run an action in a transaction, again after a conflict."""
         attempt = 1
         while True:
             try:
@@ -367,10 +367,10 @@ class ProfileStore:
 
 
 def open_store(location: str, retention: Retention | None = None, *, read_only: bool = False) -> ProfileStore:
-    """Open a store, or make it: a path of an SQLite file, or a URL of SQLAlchemy's.
+    """Open a store, or create it: a path of an SQLite file, or an SQLAlchemy URL.
 
     Raises:
-        StoreError: it cannot be used; with ``read_only`` also if it is not there.
+        StoreError: it is unusable; with ``read_only`` also if it is missing.
     """
     name = shown(location)
     engine = connect(location, read_only=read_only)
@@ -395,13 +395,13 @@ def _check(connection: Connection, name: str) -> None:
 
 
 def _documents(profile: JobProfile, most_bytes: int) -> list[str]:
-    """Return the documents of the stages of a profile, of the first ones that take no more than this many bytes."""
+    """Return the documents of a profile's first stages, up to a total size in bytes."""
     documents = [compact(document) for document in stage_documents(profile)]
     if _size_of(documents) <= most_bytes:
         return documents
     sizes = accumulate(_size_of([document]) for document in documents)
     kept = sum(size <= most_bytes for size in sizes)
-    # anew: those that were left out are nobody's parents
+    # again: omitted stages must not be parents
     return [compact(document) for document in stage_documents(replace(profile, stages=profile.stages[:kept]))]
 
 
@@ -432,14 +432,14 @@ _log = logging.getLogger(__name__)
 
 
 def retention_of(settings: Profiles) -> Retention:
-    """Return how much a store keeps by the settings."""
+    """Return a store's limits from the settings."""
     return Retention(
         settings.age_days, settings.rows_per_user, settings.size_mb, settings.user_mb, settings.application_mb
     )
 
 
 class StoredProfiles:
-    """Looks up profiles in the store of the settings, which another process or thread may write."""
+    """Looks up profiles in the configured store, which another process or thread may write."""
 
     def __init__(self, settings: Profiles) -> None:
         self._settings = settings
@@ -447,7 +447,7 @@ class StoredProfiles:
         self._lock = Lock()
 
     def find(self, key: RecurrenceKey) -> JobProfile | None:
-        """Return a profile; None if there is none, or the store cannot be used."""
+        """Return a profile; None if there is none, or the store is unusable."""
         if not self._settings.store:
             return None
         try:
