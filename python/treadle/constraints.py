@@ -1,12 +1,12 @@
-"""Which nodes asks may go to: requirements, YARN's placement constraints, and what an ask may choose from.
+"""Node selection of requests: requirements, YARN's placement constraints, and the resulting choices.
 
 A requirement is ``name op value[|value]``, joined by ``;``; case is ignored. `io.treadle.shim.constraints.Expression`
-is the same in Java; `tests/golden/expressions.json` holds both to one meaning. A placement constraint comes in the
-canonical form that frames carry (docs/wire-format.md) and becomes alternatives, the first preferred: a node will do if
-one of them holds there. What the ResourceManager judges by more than a node's attributes and the application's own tags
-is `OPAQUE`. The simulator writes ``{"require": text}`` for a requirement of a stage. The alternatives of a `Choice` are
-in the order of preference. At level k a node will do that meets one of the first k + 1 alternatives; at the last level
-all count, and that is what hard constraints demand.
+is the Java version; `tests/golden/expressions.json` tests that both agree. A placement constraint has the canonical
+form of frames (docs/wire-format.md) and becomes alternatives, the first preferred: a node qualifies if one of them
+holds there. Constraints that depend on more than a node's attributes and the application's own tags are `OPAQUE`. The
+simulator writes ``{"require": text}`` for a requirement of a stage. The alternatives of a `Choice` are in the order of
+preference. At level k a node qualifies by one of the first k + 1 alternatives; at the last level all count, which is
+the hard constraint.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 CHARS_MAX: Final = 1_000
-"""A longer requirement is refused."""
+"""Maximum length of a requirement."""
 
 OPERATORS: Final = ("!=", ">=", "<=", "=", ">", "<")
-"""Those of two characters first: the longest that stands there is meant."""
+"""Operators with two characters come first, so that the longest match is used."""
 
 COMPARISONS: Final = frozenset({">=", "<=", ">", "<"})
 
@@ -41,10 +41,10 @@ _DOTTED = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 
 class ExpressionError(UserError):
-    """A requirement that cannot be read: at which character (from 1), what is wrong, and how to put it right."""
+    """An invalid requirement: the position (from 1), the error, and the remedy."""
 
     def __init__(self, text: str, at: int, reason: str) -> None:
-        """Keep where in ``text`` it went wrong."""
+        """Store the position of the error in ``text``."""
         super().__init__(f"{shown(text)!r}, character {at}: {reason}")
         self.at = at
         self.reason = reason
@@ -52,9 +52,9 @@ class ExpressionError(UserError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Predicate:
-    """What must hold of one value of a node.
+    """A condition on one value of a node.
 
-    ``exact`` is YARN's way to judge an attribute: its full name, its value to the letter.
+    ``exact`` is YARN's comparison of an attribute: by full name and literal value.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Predicate:
         return f"{self.name}{self.op}{'|'.join(self.values)}"
 
     def holds(self, values: tuple[str, ...]) -> bool:
-        """Say whether it holds of a node that has these values under the name; without any, only ``!=`` does."""
+        """Return whether it holds for a node with these values of the name; without any, only ``!=`` does."""
         if self.op == "!=":
             return not any(self._equal(value, wanted) for value in values for wanted in self.values)
         if self.op == "=":
@@ -80,7 +80,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Conjunction:
-    """Predicates that must all hold, in order, each once; none: any node will do."""
+    """Predicates that must all hold, sorted and distinct; empty: every node qualifies."""
 
     predicates: tuple[Predicate, ...] = ()
 
@@ -89,7 +89,7 @@ class Conjunction:
         return ";".join(("exact:" if one.exact else "") + one.text() for one in self.predicates)
 
     def __and__(self, other: Conjunction) -> Conjunction:
-        """Return what must hold for both."""
+        """Return the conjunction of both."""
         return conjunction((*self.predicates, *other.predicates))
 
 
@@ -97,7 +97,7 @@ ANY: Final = Conjunction()
 
 
 def conjunction(predicates: tuple[Predicate, ...]) -> Conjunction:
-    """Return the conjunction of predicates, in order and each once."""
+    """Return the conjunction of predicates, sorted and distinct."""
     return Conjunction(tuple(sorted(set(predicates))))
 
 
@@ -116,7 +116,7 @@ def parse(text: str, joined_by: str = ";") -> Conjunction:
 
 
 def conditions(text: str, joined_by: str = ";") -> tuple[Predicate, ...]:
-    """Read a requirement; return its predicates in the order in which they stand.
+    """Read a requirement; return its predicates in the original order.
 
     Raises:
         ExpressionError: it is not of the form ``name op value[|value];...``
@@ -164,14 +164,14 @@ def _value(text: str, value: str, start: int) -> str:
 
 
 def same(value: str, expected: str) -> bool:
-    """Say whether two texts are equal, dotted numbers as versions: 8 and 8.0 are."""
+    """Return whether two texts are equal, dotted numbers as versions: 8 and 8.0 are."""
     if value == expected:
         return True
     return bool(_DOTTED.fullmatch(value) and _DOTTED.fullmatch(expected)) and version_order(value, expected) == 0
 
 
 def compares(value: str, op: str, expected: str) -> bool:
-    """Say whether a value stands as ``op`` says to a dotted number; what is no dotted number does not."""
+    """Return the result of ``op`` for a value and a dotted number; False for any other value."""
     if not _DOTTED.fullmatch(value):
         return False
     order = version_order(value, expected)
@@ -188,7 +188,7 @@ def version_order(left: str, right: str) -> int:
 
 
 OTHER: Final = "other"
-"""What is none of the paper's kinds (`BUILT_IN`), and not set otherwise."""
+"""The kind of other names, unless configured."""
 
 BUILT_IN: Final = {
     "cpu": ("arch", "architecture", "cores", "cpu", "isa", "platform", "vcores"),
@@ -204,26 +204,26 @@ _KIND: Final = {name: kind for kind, names in BUILT_IN.items() for name in names
 
 
 def kind_of(name: str, given: Mapping[str, str]) -> str:
-    """Return the kind of a predicate's name; ``given`` has those that are set, with prefix or without."""
+    """Return the kind of a predicate's name; ``given`` has the configured ones, with prefix or without."""
     short = name.lower().rpartition("/")[2]
     return given.get(name.lower()) or given.get(short) or _KIND.get(short, OTHER)
 
 
 DEFAULT_PARTITION: Final = "default"
-"""How requirements name the partition of nodes without a label."""
+"""Name of the partition without a label in requirements."""
 
 EXACT_PARTITION: Final = "yarn_node_partition/"
-"""How YARN's constraints name the partition; its value there is empty for nodes without a label."""
+"""Name of the partition in YARN's constraints, with an empty value for nodes without a label."""
 
 COLUMNS_MAX: Final = 64
-"""Names for which the nodes' values are cached."""
+"""Maximum number of names with cached values of nodes."""
 
 _PORT = re.compile(r":[0-9]+$")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """A node as requirements see it: attributes by prefix/name, and the totals of its resource types."""
+    """Properties of a node for requirements: attributes by prefix/name, and the totals of its resource types."""
 
     attributes: Mapping[str, str] = field(default_factory=dict)
     rack: str = ""
@@ -232,9 +232,9 @@ class NodeFacts:
     totals: Mapping[str, int] = field(default_factory=dict)
 
     def values(self, name: str, *, exact: bool) -> tuple[str, ...]:
-        """Return what the node has under a predicate's name.
+        """Return a node's values of a predicate's name.
 
-        A name without a prefix means the attributes of that name under any prefix, unless the match is exact.
+        A name without a prefix stands for attributes with any prefix, unless the match is exact.
         """
         if exact:
             if name == EXACT_PARTITION:
@@ -258,23 +258,23 @@ class NodeFacts:
 
 
 def eligible(conjunction: Conjunction, facts: NodeFacts) -> bool:
-    """Say whether a node meets a conjunction."""
+    """Return whether a node satisfies a conjunction."""
     return all(one.holds(facts.values(one.name, exact=one.exact)) for one in conjunction.predicates)
 
 
 class _Column:
-    """What nodes have under one name: each combination of values has a number."""
+    """Values of nodes under one name, numbered by combination."""
 
     def __init__(self, name: str, *, exact: bool, nodes: int) -> None:
         self.values: list[tuple[str, ...] | None] = [None]
-        """The values of each number; 0 is where there is no node."""
+        """The values of each number; 0 stands for no node."""
         self.of_node: npt.NDArray[np.int64] = np.zeros(nodes, np.int64)
         """The number of each node's values."""
         self._name, self._exact = name, exact
         self._number: dict[tuple[str, ...], int] = {}
 
     def put(self, nodes: Sequence[int], facts: Sequence[NodeFacts | None]) -> None:
-        """Take what nodes are now."""
+        """Set the properties of nodes."""
         for node, each in zip(nodes, facts, strict=True):
             if each is None:
                 self.of_node[node] = 0
@@ -286,7 +286,7 @@ class _Column:
             self.of_node[node] = self._number[values]
 
     def meet(self, predicate: Predicate, nodes: npt.NDArray[np.int64] | None) -> npt.NDArray[np.bool_]:
-        """Return for each node, or each of ``nodes``, whether a predicate of this name holds; judge no value twice."""
+        """Return for each node, or each of ``nodes``, whether a predicate holds; evaluates each value once."""
         numbers = self.of_node if nodes is None else self.of_node[nodes]
         verdicts = np.zeros(len(self.values), bool)
         for number in np.unique(numbers).tolist():
@@ -296,7 +296,7 @@ class _Column:
 
 
 class NodeTable:
-    """What the nodes of a cluster are to requirements, by index; None for one that may not be used."""
+    """Properties of a cluster's nodes by index; None for an unusable one."""
 
     def __init__(self, facts: Sequence[NodeFacts | None] = ()) -> None:
         self._facts: list[NodeFacts | None] = list(facts)
@@ -306,7 +306,7 @@ class NodeTable:
         return len(self._facts)
 
     def put(self, nodes: Sequence[int], facts: Sequence[NodeFacts | None]) -> None:
-        """Take what nodes are now; nodes up to the largest index are there afterwards."""
+        """Set the properties of nodes; the table grows to the largest index."""
         for node, each in zip(nodes, facts, strict=True):
             if node >= len(self._facts):
                 self._facts += [None] * (node + 1 - len(self._facts))
@@ -316,15 +316,15 @@ class NodeTable:
             column.of_node = np.concatenate([column.of_node, np.zeros(more, np.int64)])
             column.put(nodes, facts)
             if len(column.values) > 2 * len(self._facts) + 1:
-                del self._columns[key]  # most of its values are of the past
+                del self._columns[key]  # most of its values are outdated
 
     @property
     def usable(self) -> npt.NDArray[np.bool_]:
-        """Return for each node whether it may be used."""
+        """Return whether each node is usable."""
         return np.array([each is not None for each in self._facts], bool)
 
     def meet(self, predicate: Predicate, nodes: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.bool_]:
-        """Return for each node, or each of ``nodes``, whether a predicate holds there; never where there is none."""
+        """Return for each node, or each of ``nodes``, whether a predicate holds there; False for unusable ones."""
         name, exact = predicate.name, predicate.exact
         kept = self._columns.get((name, exact))
         if kept is None and nodes is not None:
@@ -345,14 +345,14 @@ ALTERNATIVES_MAX: Final = 32
 NO_MAXIMUM: Final = 2**31 - 1
 
 DEFAULT_PREFIX: Final = "rm.yarn.io"
-"""Where YARN looks for an attribute that is named without a prefix."""
+"""YARN's prefix of an attribute without one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TagCount:
-    """How many containers of the application with each of the tags there must be at a node or rack.
+    """Bounds on the number of the application's containers with each of the tags at a node or rack.
 
-    At least ``least`` of each tag, at most ``most`` of each.
+    At least ``least`` and at most ``most`` for each tag.
     """
 
     rack: bool
@@ -363,25 +363,25 @@ class TagCount:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Alternative:
-    """What must all hold: of the node, and of the application's containers there."""
+    """Conditions that must all hold: on the node, and on the application's containers there."""
 
     where: Conjunction = ANY
     counts: tuple[TagCount, ...] = ()
 
     def __and__(self, other: Alternative) -> Alternative:
-        """Return what must hold for both."""
+        """Return the conjunction of both."""
         return Alternative(self.where & other.where, tuple(sorted({*self.counts, *other.counts})))
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedConstraint:
-    """A constraint: a node will do if one of the alternatives holds; the first is preferred. None: no node will."""
+    """A constraint: a node qualifies if one of the alternatives holds; the first is preferred. Empty: no node does."""
 
     alternatives: tuple[Alternative, ...]
 
     @property
     def hard(self) -> Conjunction:
-        """Return what every alternative demands of a node."""
+        """Return the conditions common to all alternatives."""
         if not self.alternatives:
             return ANY
         shared = set(self.alternatives[0].where.predicates)
@@ -391,7 +391,7 @@ class ParsedConstraint:
 
     @property
     def soft(self) -> tuple[Conjunction, ...]:
-        """Return the choices beyond `hard`, the first preferred; none if there is one alternative."""
+        """Return the choices beyond `hard`, the first preferred; empty for a single alternative."""
         if len(self.alternatives) < 2:
             return ()
         hard = set(self.hard.predicates)
@@ -402,7 +402,7 @@ class ParsedConstraint:
 
 
 class Opaque:
-    """What only the ResourceManager can judge."""
+    """A constraint that only the ResourceManager can check."""
 
     def __repr__(self) -> str:
         """Return its name."""
@@ -413,7 +413,7 @@ OPAQUE: Final = Opaque()
 
 
 class _UnsupportedError(Exception):
-    """Something in a constraint that only the ResourceManager can judge."""
+    """A part of a constraint that only the ResourceManager can check."""
 
 
 def parse_constraint(text: str) -> ParsedConstraint | Opaque:
@@ -451,7 +451,7 @@ def _distinct(alternatives: list[Alternative]) -> tuple[Alternative, ...]:
 
 
 def _single(node: dict[str, object]) -> tuple[Alternative, ...]:
-    """Return what a single constraint demands, as `PlacementConstraintsUtil` judges it; nothing if it cannot hold."""
+    """Return the alternatives of a single constraint, as in `PlacementConstraintsUtil`; empty if it cannot hold."""
     scope, least, most, op = node["scope"], node["min"], node["max"], node["op"]
     if not isinstance(least, int) or not isinstance(most, int):
         raise _UnsupportedError
@@ -474,13 +474,13 @@ def _single(node: dict[str, object]) -> tuple[Alternative, ...]:
 
 
 def _attribute(key: object, values: list[str], op: object) -> Predicate | None:
-    """Return what a target demands of a node's attributes; None if it never holds."""
+    """Return a target's condition on a node's attributes; None if it never holds."""
     if not isinstance(key, str) or len(values) > 1:
         raise _UnsupportedError
     if key == EXACT_PARTITION:
         return Predicate(key, "=", (values[0] if values else "",), exact=True)
     if not values or op not in {"EQ", "NE"}:
-        # The RM throws on the one, and finds no node for the other: without EQ or NE nothing matches.
+        # The RM throws for one, and finds no node for the other: without EQ or NE nothing matches.
         return None
     parts = key.rstrip("/").split("/")
     name = f"{DEFAULT_PREFIX}/{parts[0]}" if len(parts) == 1 else f"{parts[0]}/{parts[1]}"
@@ -491,17 +491,17 @@ REQUIRE: Final = "treadle:require="
 PREFER: Final = "treadle:prefer="
 
 PREFERRED_MAX: Final = 8
-"""Preferred conditions that count; later ones are ignored."""
+"""Maximum number of preferred conditions; later ones are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Alternatives, the first preferred. None: no node will do."""
+    """Alternatives, the first preferred. Empty: no node qualifies."""
 
     alternatives: tuple[Alternative, ...]
 
     def nodes_at(self, level: int) -> tuple[Conjunction, ...]:
-        """Return what nodes must meet one of at a level, in order and each once."""
+        """Return the conditions at a level, one of which nodes must satisfy, sorted and distinct."""
         conjunctions = {alternative.where for alternative in self.alternatives[: level + 1]}
         return (ANY,) if ANY in conjunctions else tuple(sorted(conjunctions))
 
@@ -512,25 +512,25 @@ class Choice:
 
     @property
     def counts_tags(self) -> bool:
-        """Whether containers of the application itself count."""
+        """Whether the application's own containers count."""
         return any(alternative.counts for alternative in self.alternatives)
 
 
 @dataclass(frozen=True, slots=True)
 class NodePreference:
-    """What an application requires of all its nodes, and what it prefers, the most important first."""
+    """An application's requirement for all its nodes, and its preferences, the most important first."""
 
     required: Conjunction = ANY
     preferred: tuple[Predicate, ...] = ()
     error: str = ""
-    """What is wrong with it, and how to put it right; then no node will do."""
+    """The error and the remedy if it is invalid; then no node qualifies."""
 
 
 NO_PREFERENCE: Final = NodePreference()
 
 
 def node_preference(tags: list[str]) -> NodePreference:
-    """Read the tags of an application; those of one kind count in the order of their texts."""
+    """Read the tags of an application; tags of one kind are sorted."""
     required, preferred = ANY, list[Predicate]()
     for tag in sorted(tags):
         name = tag[: tag.find("=") + 1].lower()
@@ -545,7 +545,7 @@ def node_preference(tags: list[str]) -> NodePreference:
 
 
 def choice(of_application: NodePreference, of_ask: ParsedConstraint | None) -> Choice:
-    """Return what an ask may choose from; ``of_ask`` is None where nothing more is known of it."""
+    """Return the choice of a request; ``of_ask`` is None without a constraint of its own."""
     if of_application.error:
         return Choice(())
     own_alternatives = (Alternative(),) if of_ask is None else of_ask.alternatives
@@ -554,38 +554,38 @@ def choice(of_application: NodePreference, of_ask: ParsedConstraint | None) -> C
         where = of_application.required & conjunction(of_application.preferred[:kept])
         alternatives += [Alternative(where) & alternative for alternative in own_alternatives]
     distinct = tuple(dict.fromkeys(alternatives))
-    # what is hard is in the last ones, so the most preferred give way where there are too many
+    # The last ones contain the hard conditions, so the most preferred ones are dropped if there are too many.
     return Choice(distinct[-max(ALTERNATIVES_MAX, len(own_alternatives)) :])
 
 
 GANG: Final = "treadle:gang="
-"""A tag that begins so says how many containers of an application are placed together or not at all."""
+"""Prefix of a tag with the number of an application's containers that are placed together or not at all."""
 
 GANG_BOUND: Final = 513
-"""One more than one transaction may have: so many can never be had together."""
+"""One more than the maximum of a transaction: so many are never placed together."""
 
 WORKERS: Final = "treadle:workers="
-"""A tag that begins so says how many tasks of a MapReduce job run at a time."""
+"""Prefix of a tag with the number of parallel tasks of a MapReduce job."""
 
 _KNOWN: Final = (GANG, PREFER, REQUIRE, WORKERS)
 _BEGIN: Final = "treadle:"
 _RECURRING: Final = re.compile(r"treadle:[a-z0-9._-]{1,90}")
 _VALUE_SHOWN_MAX: Final = 40
 _NAMED_MAX: Final = 8
-"""Different tags that are warned of, at most."""
+"""Maximum number of distinct tags in warnings."""
 
 
 def gang_of(tags: Collection[str]) -> int:
-    """Return how many containers a tag wants together, the most of several; 0 without one, and for what is no number.
+    """Return the largest gang size in tags; 0 without a valid one.
 
-    What is more than `GANG_BOUND` is returned as that.
+    Numbers above `GANG_BOUND` are returned as that.
     """
     sizes = [tag.removeprefix(GANG) for tag in tags if tag.startswith(GANG)]
     return max((min(int(each), GANG_BOUND) for each in sizes if each.isascii() and each.isdigit()), default=0)
 
 
 def miscounted(tags: Iterable[str]) -> str:
-    """Return what is wrong with the tags that should have a number; empty if nothing is."""
+    """Return the errors of tags that require a number; empty if there are none."""
     for tag in sorted(tags):
         name, _, value = tag.partition("=")
         if f"{name}=" in (GANG, WORKERS) and not (value.isascii() and value.isdigit()):
@@ -595,13 +595,13 @@ def miscounted(tags: Iterable[str]) -> str:
 
 
 def misread(tags: Collection[str]) -> str:
-    """Return what is wrong with one application's tags that begin as Treadle's do; empty if nothing is."""
+    """Return the errors of an application's tags with Treadle's prefix; empty if there are none."""
     unread = sorted(tag for tag in tags if not _is_read(tag))
     return miscounted(tags) or (f"tag {unread[0][:100]!r}: {_not_read(unread[0])}" if unread else "")
 
 
 def unread_tags(jobs: Iterable[Collection[str]]) -> list[str]:
-    """Return a line for each tag of jobs that looks like one of Treadle's and is none."""
+    """Return a line for each tag of jobs that resembles one of Treadle's but is not."""
     counts = Counter(tag for tags in jobs for tag in set(tags) if tag.lower().startswith(_BEGIN))
     unread = {tag: count for tag, count in sorted(counts.items()) if not _is_read(tag)}
     lines = [_line(tag, count) for tag, count in list(unread.items())[:_NAMED_MAX]]

@@ -1,6 +1,6 @@
-"""A job's DAG, stages of alike tasks of which some must end before others, and how a line of a file has it.
+"""A job's DAG, stages of identical tasks with precedence, and its form in a line of a file.
 
-A mistake in an object of a line names the field and the remedy (docs/graphene.md).
+An error in an object of a line names the field and the remedy (docs/graphene.md).
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
 
 class DagError(UserError):
-    """A DAG that contradicts itself: a cycle, an unknown parent, a negative amount."""
+    """An inconsistent DAG: a cycle, an unknown parent, a negative amount."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """Tasks that ask for the same and have the same stages before them (a MapReduce phase, a Tez vertex).
+    """Tasks with the same resources and predecessors (a MapReduce phase, a Tez vertex).
 
-    A task starts when all tasks of all ``parents`` have ended; behind a parent in ``one_to_one``, which has as many
-    tasks, task i waits for that parent's task i alone.
+    A task starts when all tasks of all ``parents`` have ended; after a parent in ``one_to_one``, which has as many
+    tasks, task i waits for that parent's task i only.
     """
 
     id: int
     tasks: int
     duration_ms: int
-    """Of one task; the mean where tasks differ."""
+    """Duration of one task in ms; the mean if they differ."""
     demand: Mapping[str, float]
-    """What one task asks for, by resource; a resource that is missing is not asked for."""
+    """Resources of one task; missing resources are 0."""
     parents: tuple[int, ...] = ()
     one_to_one: frozenset[int] = frozenset()
     durations_ms: npt.NDArray[np.int64] | None = field(default=None, repr=False)
-    """Of each task, where known, shape (tasks,); None: all run ``duration_ms``."""
+    """Duration of each task in ms, if known, shape (tasks,); None: all run ``duration_ms``."""
     name: str = ""
 
     def durations(self) -> npt.NDArray[np.int64]:
@@ -98,28 +98,28 @@ class Dag:
 
     @property
     def tasks(self) -> int:
-        """How many tasks all stages have together."""
+        """Number of tasks of all stages."""
         return sum(stage.tasks for stage in self.stages)
 
     @property
     def graph(self) -> Graph:
-        """A new graph of networkx: ids of stages with their ``stage``, edges to children with ``one_to_one``."""
+        """A new networkx graph: stage IDs with their ``stage``, edges to children with ``one_to_one``."""
         return _graph(self.stages)
 
     def levels(self) -> list[list[int]]:
-        """Return the ids of the stages by how many stages are on the longest way to them."""
-        import networkx  # only here, as below: it takes longer to import than this package
+        """Return the stage IDs by the number of stages on the longest path to them."""
+        import networkx  # imported only here, as below: it takes longer than this package
 
         return [list(level) for level in networkx.topological_generations(self.graph)]
 
     def closure(self) -> Graph:
-        """Return the graph with an edge from each stage to all that are behind it."""
+        """Return the graph with an edge from each stage to all its descendants."""
         import networkx
 
         return networkx.transitive_closure_dag(self.graph)
 
     def reduced(self) -> Graph:
-        """Return the graph without the edges that follow from others; it has no ``stage`` and no ``one_to_one``."""
+        """Return the transitive reduction of the graph, without ``stage`` and ``one_to_one``."""
         import networkx
 
         return networkx.transitive_reduction(self.graph)
@@ -142,7 +142,7 @@ IDS_SHOWN_MAX: Final = 20
 
 
 def _shown(ids: set[int]) -> str:
-    """Return ids of stages as a message names them."""
+    """Return stage IDs as text for a message."""
     more = ", ..." if len(ids) > IDS_SHOWN_MAX else ""
     return ", ".join(map(str, sorted(ids)[:IDS_SHOWN_MAX])) + more
 
@@ -154,25 +154,25 @@ def _graph(stages: Sequence[Stage]) -> Graph:
     graph.add_nodes_from((stage.id, {"stage": stage}) for stage in stages)
     for stage in stages:
         for parent in stage.parents:
-            if parent in graph:  # `Dag` refuses the others
+            if parent in graph:  # `Dag` rejects the others
                 graph.add_edge(parent, stage.id, one_to_one=parent in stage.one_to_one)
     return graph
 
 
 CYCLE_SHOWN_MAX: Final = 40
-"""Stages of a cycle that a message names."""
+"""Maximum number of a cycle's stages in a message."""
 
 
 def ordered(name: str, stages: tuple[Stage, ...]) -> Dag:
-    """Return a DAG of stages given in any order: parents first, else as given.
+    """Return a DAG of stages given in any order: parents first, otherwise as given.
 
     Raises:
-        DagError: there is a cycle, which is named, or what `Dag` refuses.
+        DagError: there is a cycle, which is named, or `Dag` rejects it.
     """
     import networkx
 
     if len({stage.id for stage in stages}) < len(stages):
-        return Dag(name, stages)  # which says what is wrong
+        return Dag(name, stages)  # which reports the error
     place = {stage.id: at for at, stage in enumerate(stages)}
     graph = _graph(stages)
     try:
@@ -189,11 +189,11 @@ def ordered(name: str, stages: tuple[Stage, ...]) -> Dag:
 
 
 MACHINES_MAX = 100_000
-"""Of what users give; a plan takes memory for each."""
+"""Maximum number of machines set by users; a plan takes memory for each."""
 
 
 def check_fits(dag: Dag, capacity: Mapping[str, float], machines: int) -> None:
-    """Refuse what no schedule can exist for.
+    """Reject a DAG without any possible schedule.
 
     Raises:
         DagError: there is no machine, a capacity is negative or not finite, or a task fits on no machine.
@@ -214,11 +214,11 @@ def check_fits(dag: Dag, capacity: Mapping[str, float], machines: int) -> None:
 
 WHOLE_MAX: Final = 2**40
 SHOWN_MAX: Final = 200
-"""Characters of a wrong value that a message shows."""
+"""Maximum length of a wrong value in a message."""
 
 
 class Line(BaseModel):
-    """Base of all objects: other fields are refused, as they would be passed over in silence."""
+    """Base of all objects: unknown fields are rejected rather than ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -232,13 +232,13 @@ def _wrong(value: Any, remedy: str, why: str = "") -> PydanticCustomError:
 
 
 class Reads(ABC):
-    """Annotates a field with how its value is read, and with what to write where it is missing."""
+    """Annotates a field with the reader of its value, and with the remedy if it is missing."""
 
     remedy: str
 
     @abstractmethod
     def read(self, value: Any) -> Any:
-        """Return the value; raises what `_wrong` makes."""
+        """Return the value; raises the error of `_wrong`."""
 
     def __get_pydantic_core_schema__(self, *_: Any) -> CoreSchema:
         """Let pydantic call `read`."""
@@ -261,7 +261,7 @@ class Whole(Reads):
 
 
 class Amount(Reads):
-    """A number of 0 or more, not infinite."""
+    """A finite number of at least 0."""
 
     remedy = "give a number of 0 or more"
 
@@ -273,7 +273,7 @@ class Amount(Reads):
 
 
 class Text(Reads):
-    """A text; a whole number is taken as one."""
+    """A text; an integer is converted."""
 
     def __init__(self, remedy: str) -> None:
         self.remedy = remedy
@@ -301,10 +301,10 @@ _REMEDIES: Final = {
 
 
 def checked(model: type[Read], where: str, values: dict[str, Any]) -> Read:
-    """Return an object as the model has it.
+    """Return an object validated by the model.
 
     Raises:
-        DagError: it does not fit the schema; the message names the first error.
+        DagError: it does not match the schema; the message names the first error.
     """
     try:
         return model.model_validate(values)
@@ -314,7 +314,7 @@ def checked(model: type[Read], where: str, values: dict[str, Any]) -> Read:
 
 
 def _place(location: tuple[str | int, ...]) -> str:
-    """Return a place as messages show it: ``stages[0]: demand.cpu``."""
+    """Return a location as messages show it: ``stages[0]: demand.cpu``."""
     place = ""
     for at, step in enumerate(location):
         if isinstance(step, int):
@@ -347,7 +347,7 @@ def _kind_of(field: FieldInfo) -> str:
 
 
 def _inner(model: type[Line], step: str | int) -> type[Line]:
-    """Return the model of the objects that a field is a list of; else the model itself."""
+    """Return the model of the items of a list field; otherwise the model itself."""
     field = model.model_fields.get(str(step))
     inside = () if field is None else getattr(field.annotation, "__args__", ())
     return next((one for one in inside if isinstance(one, type) and issubclass(one, Line)), model)
@@ -358,10 +358,10 @@ class TwiceError(ValueError):
 
 
 def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; a hook of `json`, which by itself would take the last of equal fields.
+    """Return a JSON object; a hook of `json`, which would silently take the last of equal fields.
 
     Raises:
-        TwiceError: a field is there twice.
+        TwiceError: a field occurs twice.
     """
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -387,7 +387,7 @@ class StageLine(Line):
     name: Annotated[str, Text("give the stage a name, or none")] = ""
 
     def stage(self) -> Stage:
-        """Return the stage; an id that a list has twice counts once."""
+        """Return the stage; duplicate IDs in a list count once."""
         parents, one_to_one = tuple(dict.fromkeys(self.parents)), frozenset(self.one_to_one)
         return Stage(self.id, self.tasks, self.duration_ms, self.demand, parents, one_to_one, name=self.name)
 

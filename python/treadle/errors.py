@@ -1,4 +1,4 @@
-"""Mistakes of a user, in a treadle.yaml and elsewhere, and words of messages."""
+"""User errors, in a treadle.yaml and elsewhere, and helpers for messages."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from treadle import __version__
 
 
 class UserError(Exception):
-    """A mistake that the user can correct; the text says what and how.
+    """An error that the user can correct; the text has the problem and the remedy.
 
     The command line shows the text without a stack trace and ends with exit code 2.
     """
 
 
 def printable(text: str, instead: str = " ") -> str:
-    """Return a text that others wrote without what begins a line, moves the cursor or commands a terminal."""
+    """Return an untrusted text without line breaks, cursor movements and terminal commands."""
     return "".join(character if character.isprintable() else instead for character in text)
 
 
@@ -27,11 +27,11 @@ def install_extra(extra: str) -> str:
 
 
 STARVED: Final = "starved: queue "
-"""How the engine's line on a queue begins that stays below what it is entitled to; the queue's path follows."""
+"""Prefix of the engine's line on a queue that stays below its entitlement; the queue's path follows."""
 
 
 def starved_queue(line: str) -> str:
-    """Return the path of the queue that a line of the engine calls starved; empty if it says something else."""
+    """Return the path of the starved queue in a line of the engine; empty for other lines."""
     return line.removeprefix(STARVED).split(" ")[0] if line.startswith(STARVED) else ""
 
 
@@ -39,31 +39,31 @@ def counted(number: int, one: str, many: str = "") -> str:
     """Return a number and its noun: ``1 history``, ``2 histories``.
 
     Args:
-        number: how many
-        one: the noun of one of them
-        many: that of several; with an ``s`` if left out
+        number: the number
+        one: singular
+        many: plural; defaults to the singular with an ``s``
     """
     return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean X?`` with the word nearest to one that is not known; empty if none is near."""
+    """Return ``; did you mean X?`` with the known word nearest to an unknown one; empty if none is near."""
     near = get_close_matches(word, sorted(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong: where it stands, and what would be right."""
+    """One problem: its location and the remedy."""
 
     line: int
-    """From 1; 0 if it is the whole file."""
+    """From 1; 0 for the whole file."""
     field: str
-    """As ``policy.fit.window``; empty if it is the whole file."""
+    """Such as ``policy.fit.window``; empty for the whole file."""
     text: str
 
 
 class ConfigError(UserError):
-    """A file of settings that cannot be used; its text has a line for each problem: ``file:line: field: problem``."""
+    """An invalid settings file; its text has a line for each problem: ``file:line: field: problem``."""
 
     def __init__(self, file: str, problems: Iterable[Problem]) -> None:
         self.file = file
@@ -83,6 +83,6 @@ def lines_of(file: str, problems: Iterable[Problem]) -> list[str]:
 
 
 def unknown(word: str, known: Iterable[str]) -> str:
-    """Return that a word is not one of those known, and the nearest of them if one is near."""
+    """Return that a word is unknown, with the nearest known one if one is near."""
     known = sorted(known)
     return f"{word!r} is not one of {', '.join(known) or 'none'}{nearest(word, known)}"

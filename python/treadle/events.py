@@ -1,14 +1,14 @@
-"""Events: what goes into the engine, as columns.
+"""Events: the engine's input, as columns.
 
-An event is the content of one section of a frame (docs/wire-format.md describes every column), or what the sidecar, a
-profile store, a plan or a simulator's oracle adds to them. The live sidecar decodes events from frames; the simulator
-and tests build them directly. Rows of one event describe different things of one kind; every column of an event has the
-same number of rows. Amounts of resources have the shape (rows, R), in the order of `ResourceTypes`. A class that is a
-kind of section has the columns as its fields, in their order, and the annotation of a field is the column's type and
-bounds: `treadle.wire.schema` reads decoder, encoder, bounds and the tables of docs/wire-format.md from them. Columns
-named ``*_name`` hold indices into the texts given by `Names` since the last `Snapshot`; 0 is the empty text. Types on
-the wire are ``u8``, ``i32``, ``i64``, ``name`` (an ``i32`` into those texts) and ``R*i64`` (one ``i64`` column for each
-of the cluster's R resource types).
+An event is the content of a frame's section (docs/wire-format.md describes every column), or an addition by the
+sidecar, a history store, a plan or a simulator's oracle. The live sidecar decodes events from frames; the simulator and
+tests build them directly. Rows of one event describe different things of one kind; every column of an event has the
+same number of rows. Amounts of resources have the shape (rows, R), in the order of `ResourceTypes`. A class for a kind
+of section has the columns as its fields, in their order, and the annotation of a field is the column's type and bounds:
+`treadle.wire.schema` derives decoder, encoder, bounds and the tables of docs/wire-format.md from them. Columns named
+``*_name`` hold indices into the texts given by `Names` since the last `Snapshot`; 0 is the empty text. Types on the
+wire are ``u8``, ``i32``, ``i64``, ``name`` (an ``i32`` into those texts) and ``R*i64`` (one ``i64`` column for each of
+the cluster's R resource types).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 
 class QueueState(IntEnum):
-    """May applications be submitted to a queue, and those that are there be served?"""
+    """Whether a queue accepts applications, and whether present ones are served."""
 
     STOPPED = 0
     RUNNING = 1
@@ -31,7 +31,7 @@ class QueueState(IntEnum):
 
 
 class NodeState(IntEnum):
-    """May containers be placed on a node?"""
+    """Whether containers may be placed on a node."""
 
     GONE = 0
     USABLE = 1
@@ -39,7 +39,7 @@ class NodeState(IntEnum):
 
 
 class ApplicationState(IntEnum):
-    """Where an application attempt stands in its queue."""
+    """The state of an application attempt in its queue."""
 
     GONE = 0
     ACTIVE = 1
@@ -48,7 +48,7 @@ class ApplicationState(IntEnum):
 
 
 class Replaces(IntFlag):
-    """Bits of `Applications.replaces`: what is dropped before the later events of the same frame."""
+    """Bits of `Applications.replaces`: state to drop before the later events of the same frame."""
 
     REQUESTS = 1
     BLACKLIST = 2
@@ -65,7 +65,7 @@ class ContainerEvent(IntEnum):
 
 
 class Fate(IntEnum):
-    """The fate of a proposal: committed, or the reason why not."""
+    """The outcome of a proposal: committed, or the reason for its rejection."""
 
     COMMITTED = 0
     UNKNOWN_APPLICATION = 1
@@ -104,46 +104,46 @@ class Fate(IntEnum):
 CONFLICTS: Final = frozenset(
     {Fate.CHANGED, Fate.NODE_FULL, Fate.NODE_RESERVED, Fate.QUEUE_MAXIMUM, Fate.USER_LIMIT, Fate.STALE_STATE}
 )
-"""Fates of what could have been committed when the engine looked, and cannot any more."""
+"""Fates caused by changes after the engine's decision."""
 
 
-# not `numpy.typing.NDArray`: from numpy 2.5 on it is an alias whose type of elements cannot be read
+# not `numpy.typing.NDArray`: from numpy 2.5 on it is an alias without a readable element type
 U8 = np.ndarray[Any, np.dtype[np.uint8]]
 I32 = np.ndarray[Any, np.dtype[np.int32]]
 I64 = np.ndarray[Any, np.dtype[np.int64]]
 F64 = np.ndarray[Any, np.dtype[np.float64]]
 
 INDEX_MAX: Final = 1 << 22
-"""Indices of nodes, queues, applications, request keys and texts are below this; they begin at 0 with each snapshot.
+"""Indices of nodes, queues, applications, request keys and texts are below this; each snapshot starts them at 0.
 
-The one bound of wire and model: a frame beyond it is refused before anything is made of it, and the model has room for
-whatever is below.
+The common bound of wire and model: a frame beyond it is rejected before it is processed, and the model has room for
+every index below it.
 """
 
 KEYS_AHEAD: Final = 128
-"""Number of the highest request keys, reserved for stages without asks so far. They outlive a snapshot."""
+"""Number of the highest request keys, reserved for stages without requests so far. They outlive a snapshot."""
 
 KEYS_RESERVED: Final = 1024
-"""How many of the highest request keys are never on the wire: those for stages ahead, and below them those under which
-an engine keeps hints for tasks that run while nothing of their kind is asked for any more.
+"""Number of the highest request keys that are never on the wire: those for future stages, and below them those under
+which an engine keeps hints for running tasks without outstanding requests.
 """
 
 NAMES: Final = -1
-"""In place of an upper bound: the index of the last text sent since the last snapshot."""
+"""As an upper bound: the index of the last text sent since the last snapshot."""
 
 
 class Column(NamedTuple):
-    """How a column is on the wire. A bound that is None allows every value of the type."""
+    """The type and bounds of a column on the wire. A bound of None allows every value of the type."""
 
     type: str
     low: int | None = None
     high: int | None = None
     is_index: bool = False
-    """Does the shim give out these numbers? Then there may be too many of them between two snapshots."""
+    """Whether the shim assigns these numbers, so that there may be too many of them between two snapshots."""
     name: str = ""
-    """The column's name where it is not that of the field (without the ending ``_name`` of a column of names)."""
+    """The column's name if it differs from the field (without the ending ``_name`` of a column of names)."""
     remark: str = ""
-    """What docs/wire-format.md says of the values, in brackets."""
+    """Remark in docs/wire-format.md on the values, in brackets."""
 
 
 class Section(NamedTuple):
@@ -152,22 +152,22 @@ class Section(NamedTuple):
     kind: int
     name: str
     whole: bool = False
-    """Do its rows replace all earlier ones, so that it is never split over two frames?"""
+    """Whether its rows replace all earlier ones, so that it is never split over two frames."""
 
 
 def index(absent: str = "") -> Column:
-    """Return the column of an index that the shim gives out; ``absent`` says what -1 means, if it may be."""
+    """Return the column of an index assigned by the shim; ``absent`` is the meaning of -1, if allowed."""
     return Column("i32", -1 if absent else 0, INDEX_MAX - 1, True, remark=f"-1: {absent}" if absent else "")
 
 
 def code(codes: type[IntEnum], shown: bool = True) -> Column:
-    """Return the column of one of some codes."""
+    """Return the column of a code."""
     remark = ", ".join(f"{each.value} {_words(each.name)}" for each in codes) if shown else ""
     return Column("u8", min(codes), max(codes), remark=remark)
 
 
 def bits(flags: type[IntFlag]) -> Column:
-    """Return the column of some bits."""
+    """Return the column of bit flags."""
     remark = ", ".join(f"{each.value} {_words(str(each.name))}" for each in flags)
     return Column("u8", 0, sum(flags), remark=f"bits: {remark}")
 
@@ -177,22 +177,22 @@ def _words(name: str) -> str:
 
 
 Index = Annotated[I32, index()]
-"""Of a node, a queue or an application."""
+"""Index of a node, a queue or an application."""
 KeyIndex = Annotated[I32, Column("i32", 0, INDEX_MAX - KEYS_RESERVED - 1, True)]
-"""Of a request key, within its application."""
+"""Index of a request key, within its application."""
 NameIndex = Annotated[I32, Column("name", 0, NAMES)]
 Flag = Annotated[U8, Column("u8", 0, 1)]
 Count = Annotated[I32, Column("i32", 0, 2**31 - 1)]
 Number = Annotated[I32, Column("i32")]
 Long = Annotated[I64, Column("i64")]
 Amounts = Annotated[I64, Column("R*i64")]
-"""Of resources: a row a thing, a column a resource type."""
+"""Amounts of resources, shape (rows, R)."""
 
 E = TypeVar("E")
 
 
 class Field(NamedTuple):
-    """A field of an event that is an array."""
+    """An array field of an event."""
 
     name: str
     dtype: np.dtype[Any]
@@ -202,7 +202,7 @@ class Field(NamedTuple):
 
 @cache
 def array_fields(kind: type[Any]) -> tuple[Field, ...]:
-    """Return the fields of a kind of event that are arrays, in order."""
+    """Return the array fields of a kind of event, in order."""
     hints = get_type_hints(kind, include_extras=True)
     fields_of_kind = []
     for field in fields(kind):
@@ -215,12 +215,12 @@ def array_fields(kind: type[Any]) -> tuple[Field, ...]:
 
 
 def filled(kind: type[E], rows: int, resources: int = 0, **columns: Any) -> E:
-    """Return an event of ``rows`` rows; a column that is not given is 0 in all of them.
+    """Return an event of ``rows`` rows; a missing column is 0 in all of them.
 
     Args:
-        kind: an event of which every field is an array
-        rows: how many
-        resources: resource types, wanted only where no column of amounts is given
+        kind: an event with array fields only
+        rows: number of rows
+        resources: number of resource types, required only without a column of amounts
         columns: by name; an array or one value for all rows
 
     Raises:
@@ -251,16 +251,15 @@ def filled(kind: type[E], rows: int, resources: int = 0, **columns: Any) -> E:
 
 @dataclass(frozen=True, slots=True)
 class TaskEstimates:
-    """What somebody knows of the tasks behind request keys, absolute; -1 where a number is not known.
+    """Hints for the tasks of request keys (absolute values); -1 for an unknown number.
 
-    Not on the wire: the sidecar, a profile store or a simulator's oracle adds it to a frame's events, before or after
-    the keys' `Requests`, at any time. It holds until the next one for the same key or until the application is gone. A
-    `Snapshot` gives out other keys; hints for asks are found again (`treadle.model.carry`), of those that there
-    are no more only the duration.
+    Not on the wire: the sidecar, a history store or a simulator's oracle adds it to a frame's events, before or after
+    the keys' `Requests`, at any time. It is valid until the next one for the same key or until the application ends. A
+    `Snapshot` reassigns keys; hints for outstanding requests are carried over (`treadle.model.carry`), for other keys
+    only the duration.
 
-    ``duration_ms`` is how long a task of the key is expected to run, ``deviation_ms`` the standard deviation of that.
-    ``tasks`` is the width left: how many tasks of the key have not ended, those that run and those not asked for yet
-    included.
+    ``duration_ms`` is the expected duration of a task, ``deviation_ms`` its standard deviation. ``tasks`` is the number
+    of remaining tasks of the key: running ones and those without a request so far included.
     """
 
     application: I32
@@ -272,17 +271,17 @@ class TaskEstimates:
 
 @dataclass(frozen=True, slots=True)
 class TaskClaims(TaskEstimates):
-    """What an application itself says of the tasks behind its request keys: like `TaskEstimates`, and less believed.
+    """An application's own reports on the tasks of its request keys: like `TaskEstimates`, but less trusted.
 
-    No claim counts below what the RM sees (`treadle.policy.work`).
+    No report counts below the RM's observations (`treadle.policy.work`).
     """
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRanks:
-    """How early a plan wants the tasks behind request keys (Graphene's tpriScore): 1 first, 0 last; 1 without one.
+    """The plan's rank of the tasks of request keys (Graphene's tpriScore): 1 first, 0 last; 1 without a plan.
 
-    -1 says that there is no plan for the key any more. Not on the wire; kept and forgotten like `TaskEstimates`.
+    -1 ends the plan for a key. Not on the wire; kept and dropped like `TaskEstimates`.
     """
 
     application: I32
@@ -292,10 +291,10 @@ class PlanRanks:
 
 @dataclass(frozen=True, slots=True)
 class StageInputs:
-    """How much a task of the stage that is sampled reads in the mean of all tasks of the stage, absolute.
+    """Mean input of all tasks of the sampled stage, in bytes (absolute values).
 
-    Not on the wire; kept and forgotten like `TaskEstimates`. Where pilots' own inputs are known too (`TaskInputs`) what
-    they say is scaled to the mean: a MapReduce job hands out its largest splits first.
+    Not on the wire; kept and dropped like `TaskEstimates`. If the pilots' inputs are known too (`TaskInputs`), their
+    durations are scaled to the mean: a MapReduce job starts with its largest splits.
     """
 
     application: I32
@@ -304,7 +303,7 @@ class StageInputs:
 
 @dataclass(frozen=True, slots=True)
 class TaskInputs:
-    """Bytes that the tasks of running containers read; not on the wire."""
+    """Input of the tasks in running containers, in bytes; not on the wire."""
 
     application: I32
     container: I64
@@ -313,19 +312,18 @@ class TaskInputs:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Where applications stand with the gate that samples tasks, and their pilots' measurements (SLearn, NSDI 2022).
+    """Sampling state of applications, and their pilots' measurements (SLearn, NSDI 2022).
 
-    Not on the wire: the engine returns it (`treadle.engine.Engine.samples`), and a new engine gets it
-    back after the snapshot, so that no pilot runs again. It replaces what the engine found out itself.
+    Not on the wire: the engine returns it (`treadle.engine.Engine.samples`), and a new engine receives it after the
+    snapshot, so that no pilot runs again. It replaces the engine's own findings.
 
-    ``sampling`` is a `treadle.policy.slearn.table.Sampling`, ``stage`` the stage that is sampled (``sampled_stage``
-    there), ``width`` how many tasks that has, ``pilots`` how many of them are to be sampled, ``ended`` how many pilots
-    have ended well, ``total_ms`` and ``squares`` the sum of their durations and of their squares, ``mean_ms`` and
-    ``error`` what they said when the gate opened (-1: nothing yet), ``percent`` the sampling ratio, ``since_ms`` when
-    they began to be wanted, ``container_ms`` the time that all containers have had. Of those pilots whose input is
-    known (`TaskInputs`) ``sized_ms`` is the sum of durations, ``sized_bytes`` of inputs, ``sized_squares`` of the
-    squares of inputs, ``sized_products`` of durations times inputs, ``sized_duration_squares`` of the squares of
-    durations; ``sized`` is how many they are.
+    ``sampling`` is a `treadle.policy.slearn.table.Sampling`, ``stage`` the sampled stage (``sampled_stage`` there),
+    ``width`` its number of tasks, ``pilots`` the number to sample, ``ended`` the number of successful pilots,
+    ``total_ms`` and ``squares`` the sum of their durations and of the squares, ``mean_ms`` and ``error`` the result
+    when the gate opened (-1: none yet), ``percent`` the sampling ratio, ``since_ms`` when pilots were first required,
+    ``container_ms`` the time of all containers. For pilots with known input (`TaskInputs`) ``sized_ms`` is the sum of
+    durations, ``sized_bytes`` of inputs, ``sized_squares`` of the squares of inputs, ``sized_products`` of durations
+    times inputs, ``sized_duration_squares`` of the squares of durations; ``sized`` is their number.
     """
 
     application: I32
@@ -351,24 +349,24 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class PolicySwitch:
-    """A part from a user's file failed or was stopped, and another policy took over in the middle of a decide.
+    """A custom part failed or was stopped, and another policy took over in the middle of a cycle.
 
-    Not on the wire: the engine returns it (`treadle.engine.Engine.switches`), and a replay gives it back
-    before the same decide. What makes a part take too long is no event, so without this a run could not be repeated.
+    Not on the wire: the engine returns it (`treadle.engine.Engine.switches`), and a replay repeats it before the same
+    cycle. Timeouts are not caused by events, so runs could not be repeated without it.
     """
 
     sequence: int
-    """The frame that the decide answered."""
+    """The frame answered by the cycle."""
     call: int
-    """Which call to such a part in that decide it was, from 1; 0: the part could not be made."""
+    """The number of the call of a custom part in that cycle, from 1; 0: the part could not be created."""
     policy: str
-    """The policy that took over."""
+    """The new policy."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Forget everything: what follows describes the whole cluster."""
+    """Drop all state: the following sections describe the whole cluster."""
 
     epoch: int
 
@@ -377,8 +375,7 @@ class Snapshot:
 class Names:
     """Texts and their indices; the first of a snapshot is the empty text, with index 0.
 
-    An index is the next that no text had, or that of a text which nothing refers to any more. In the event it is None
-    if all are next ones.
+    An index is the next unused one, or that of a text without references. In the event it is None if all are next ones.
     """
 
     SECTION: ClassVar = Section(1, "STRINGS")
@@ -387,7 +384,7 @@ class Names:
     index: Annotated[tuple[int, ...] | None, Column("i32", name="text")] = None
 
     def into(self, texts: list[str]) -> None:
-        """Take the texts into a list of all that were sent, by index."""
+        """Store the texts by index in a list of all texts."""
         if self.index is None:
             texts.extend(self.texts)
             return
@@ -400,7 +397,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class ResourceTypes:
-    """Only in a snapshot, which another calculator or another list of types forces.
+    """Only in a snapshot; a change of calculator or types requires one.
 
     ``counted`` 0: the cluster's ResourceCalculator ignores it. Memory (MB) comes first; ``minimum`` and ``maximum`` are
     those of an allocation.
@@ -417,7 +414,7 @@ class ResourceTypes:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Replaces all settings of the RM that the engine follows; see below."""
+    """Replaces all settings of the RM that the engine uses; see below."""
 
     SECTION: ClassVar = Section(3, "SETTINGS", whole=True)
 
@@ -426,7 +423,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """Replaces the tree: a queue not in it is gone; parents before children."""
+    """Replaces the tree: missing queues are removed; parents before children."""
 
     SECTION: ClassVar = Section(4, "QUEUES", whole=True)
 
@@ -442,7 +439,7 @@ class Queues:
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """A queue in a partition, absolute."""
+    """Limits and usage of a queue in a partition (absolute values)."""
 
     SECTION: ClassVar = Section(5, "QUEUE_LIMITS")
 
@@ -458,7 +455,7 @@ class QueueLimits:
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """A user in a leaf queue and partition, absolute; only users with outstanding requests are kept up to date."""
+    """A user in a leaf queue and partition (absolute values); only users with outstanding requests are updated."""
 
     SECTION: ClassVar = Section(6, "USERS")
 
@@ -471,7 +468,7 @@ class Users:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Nodes, absolute; ``free`` is the RM's unallocated resource and may be negative."""
+    """Nodes (absolute values); ``free`` is the RM's unallocated resource and may be negative."""
 
     SECTION: ClassVar = Section(7, "NODES")
 
@@ -486,7 +483,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class NodesFree:
-    """Free resources of nodes, absolute, where nothing else has changed. The RM sends `NODES` instead."""
+    """Free resources of nodes (absolute values) without other changes. The RM itself sends only `NODES`."""
 
     SECTION: ClassVar = Section(8, "NODES_FREE")
 
@@ -496,7 +493,7 @@ class NodesFree:
 
 @dataclass(frozen=True, slots=True)
 class NodeAttributes:
-    """Attributes of nodes, each absolute; ``present`` 0: the node has it no more. A node that is gone has none.
+    """Attributes of nodes (absolute values); ``present`` 0 removes one. A removed node has none.
 
     ``attribute`` is its prefix, a slash and its name; the RM compares requests with ``value``.
     """
@@ -511,11 +508,10 @@ class NodeAttributes:
 
 @dataclass(frozen=True, slots=True)
 class Applications:
-    """Application attempts, absolute.
+    """Application attempts (absolute values).
 
-    What ``replaces`` names is dropped before the later sections of this frame are taken; of one that is gone everything
-    is dropped. One that was moved runs on under another engine.
-    ``partition`` is the default of its asks.
+    State named by ``replaces`` is dropped before the later sections of this frame; all state of a removed one is
+    dropped. A moved one runs on under another engine. ``partition`` is the default of its requests.
     """
 
     SECTION: ClassVar = Section(10, "APPLICATIONS")
@@ -537,17 +533,16 @@ class Applications:
     replaces: Annotated[U8, bits(Replaces)]
 
     def ended(self) -> npt.NDArray[np.bool_]:
-        """Return for each row whether its application runs here no more: it is gone, or was moved."""
+        """Return for each row whether its application no longer runs here: it was removed or moved."""
         return np.isin(self.state, (int(ApplicationState.GONE), int(ApplicationState.MOVED)))
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationUsage:
-    """What application attempts use, absolute.
+    """Usage of application attempts (absolute values).
 
-    ``headroom`` is what its queue and all above it left free in the partitions that it asks for, when the row was
-    written: an upper bound on its next containers, sent again within 100 ms if it grew; limits of users are in
-    `USERS`.
+    ``headroom`` is the free allowance of its queue and all parents in the requested partitions when the row was
+    written: an upper bound on its next containers, sent again within 100 ms if it grew; limits of users are in `USERS`.
     """
 
     SECTION: ClassVar = Section(11, "APPLICATION_USAGE")
@@ -570,7 +565,7 @@ class Tags:
 
 @dataclass(frozen=True, slots=True)
 class Blacklist:
-    """Nodes and racks that applications do not want; ``present`` 0: one is wanted again."""
+    """Nodes and racks blacklisted by applications; ``present`` 0 removes one."""
 
     SECTION: ClassVar = Section(13, "BLACKLIST")
 
@@ -581,9 +576,9 @@ class Blacklist:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Request keys and their outstanding count at ANY, absolute; 0 removes one with its localities.
+    """Request keys and their outstanding count at ANY (absolute values); 0 removes one with its localities.
 
-    ``constrained`` 1: a SchedulingRequest, whose node only the RM can judge.
+    ``constrained`` 1: a SchedulingRequest, whose placement only the RM can check.
     """
 
     SECTION: ClassVar = Section(14, "REQUESTS")
@@ -601,9 +596,9 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Localities:
-    """Outstanding counts at nodes and racks, absolute; 0 removes one.
+    """Outstanding counts at nodes and racks (absolute values); 0 removes one.
 
-    Sent when it changed, or all of them with ``replaces`` 1.
+    Sent after a change, or all of them with ``replaces`` 1.
     """
 
     SECTION: ClassVar = Section(15, "LOCALITIES")
@@ -617,11 +612,11 @@ class Localities:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Placement constraints of request keys that are ``constrained``, absolute; gone with the key.
+    """Placement constraints of ``constrained`` request keys (absolute values); removed with the key.
 
     ``text`` is the conjunction of the request's own constraint and those of its application and the cluster for its
-    allocation tags, in a canonical form (see below). ``opaque`` 1: it is longer than a text may be, or not of that
-    form, and ``text`` is empty. The allocation tags that were sent of the key are dropped.
+    allocation tags, in a canonical form (see below). ``opaque`` 1: it is too long, or not of that form, and ``text`` is
+    empty. Previously sent allocation tags of the key are dropped.
     """
 
     SECTION: ClassVar = Section(16, "CONSTRAINTS")
@@ -634,7 +629,7 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True)
 class AllocationTags:
-    """Tags that the containers of constrained request keys will have; gone with the key."""
+    """Tags of future containers of constrained request keys; removed with the key."""
 
     SECTION: ClassVar = Section(17, "ALLOCATION_TAGS")
 
@@ -645,12 +640,12 @@ class AllocationTags:
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """Events of guaranteed containers, in order; in a snapshot the latest of each that is alive.
+    """Events of guaranteed containers, in order; in a snapshot the latest of each living one.
 
-    Opportunistic ones are left out: one that is promoted is allocated and launched then, one that is demoted is
-    completed with status -1000, and so is one whose end the shim did not hear of, found when it compares with the
-    containers of the application. The number of a container is unique only within its application attempt; bits 56 to
-    62 have the attempt that it began in if a later one keeps it.
+    Opportunistic ones are omitted: a promoted one is allocated and launched at that time, a demoted one is completed
+    with status -1000, and so is one whose end the shim detects only by comparison with the containers of the
+    application. The number of a container is unique only within its application attempt; bits 56 to 62 have its first
+    attempt if a later one keeps it.
     """
 
     SECTION: ClassVar = Section(18, "CONTAINERS")
@@ -670,9 +665,9 @@ class Containers:
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """The fate of each proposal: the frame that it was decided on, its position in the answer, 0 or the reason.
+    """The fate of each proposal: the answered frame, its position in the answer, 0 or the reason.
 
-    ``container`` is the container if that is known, else 0; frames leave it to the row of the container.
+    ``container`` is the container if known, else 0; frames leave it to the row of the container.
     """
 
     sequence: I64
@@ -683,7 +678,7 @@ class Fates:
 
 @dataclass(frozen=True, slots=True)
 class FateRuns:
-    """Fates of proposals: ``count`` in a row from ``position`` on, decided on frame ``sequence``."""
+    """Fates of proposals: ``count`` consecutive ones from ``position`` on, in the answer to frame ``sequence``."""
 
     SECTION: ClassVar = Section(19, "FATES")
 
@@ -697,8 +692,8 @@ class FateRuns:
 class AttemptKeys:
     """Keys of attempts for the plan listener ([Plan listener](plan-listener.md)).
 
-    Only if the engine's status asks for them (``keys_for``), and of the types TEZ and SPARK alone. What keeps frames
-    leaves this section out; an engine is never sent, nothing shows or records them.
+    Only if the engine's status requests them (``keys_for``), and only for the types TEZ and SPARK. Stored frames lack
+    this section; it is never sent to an engine, displayed or recorded.
     """
 
     SECTION: ClassVar = Section(20, "KEYS")

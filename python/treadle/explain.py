@@ -1,6 +1,6 @@
-"""Why an application waits: what the policy's loop wrote down of each of its asks, in words, with what there is.
+"""Explains why an application waits: the policy loop's recorded reasons for its requests, as text with amounts.
 
-Nothing is decided here: the reasons are `treadle.policy.reasons`, of asks and, for an ask, of each node.
+It makes no decisions: the reasons are `treadle.policy.reasons`, for requests and, for a request, of each node.
 """
 
 from __future__ import annotations
@@ -25,82 +25,82 @@ from treadle.policy.state import FIFO, KEYED
 from treadle.yarn.codes import application_id, is_named
 
 ASKS_MAX: Final = 32
-"""Asks of an application that are explained unless one is named."""
+"""Maximum number of explained requests of an application, unless one is named."""
 QUEUES_MAX: Final = 3
-"""Queues that are named."""
+"""Maximum number of named queues."""
 
 
 class Verdict(StrEnum):
-    """The fate of an ask if nothing is done."""
+    """What will happen to a request without intervention."""
 
     NEVER = "never"
-    """No node, or no queue, could ever give it."""
+    """No node, or no queue, could ever serve it."""
     MISCONFIGURED = "misconfigured"
     """It waits until a setting of the cluster or of the application is changed."""
     WAITING = "waiting"
-    """It is served when something ends, or when its turn comes."""
+    """It is served when containers end, or when its turn comes."""
 
 
 class Why(StrEnum):
     """A cause."""
 
     LARGER_THAN_ANY_NODE = "larger_than_any_node"
-    """The ask is larger than any node of its partition, were it empty."""
+    """The request is larger than any empty node of its partition."""
     LARGER_THAN_QUEUE = "larger_than_queue"
-    """The ask is larger than a queue above it may ever have."""
+    """The request is larger than the maximum of its queue or a parent."""
     NO_SUCH_LABEL = "no_such_label"
     """No node has the label."""
     LABEL_WITHOUT_ACCESS = "label_without_access"
     """The queue has no access to the label."""
     NO_SUCH_PLACE = "no_such_place"
-    """The ask names nodes or racks alone, and the cluster has none of them."""
+    """The request names only nodes or racks that the cluster lacks."""
     ALL_BLACKLISTED = "all_blacklisted"
     """The application has blacklisted all nodes that are large enough."""
     NO_NODE_MEETS = "no_node_meets"
-    """No node meets the application's requirements, or these cannot be read."""
+    """No node satisfies the application's requirements, or these are invalid."""
     NOT_ACTIVE = "not_active"
-    """The ResourceManager has not activated the application: the queue's limit of masters is reached."""
+    """The ResourceManager has not activated the application: the queue's limit for application masters is reached."""
     PROPOSED = "proposed"
     """All of it is proposed; the ResourceManager has not answered yet."""
     REJECTED = "rejected"
-    """The ResourceManager turned it down recently; it is proposed again after some decisions."""
+    """The ResourceManager recently rejected it; it is proposed again after some cycles."""
     GATE = "gate"
-    """The policy's gate holds it back, or lets no more of it run now."""
+    """The policy's gate holds it back, or admits no more of it now."""
     QUEUE_MAXIMUM = "queue_maximum"
     """A queue is at its maximum."""
     GUARANTEED_TO_OTHERS = "guaranteed_to_others"
     """The free resources are guaranteed to sibling queues, which other engines serve."""
     USER_LIMIT = "user_limit"
-    """The user is at the limit of the queue, or the application at that of its user."""
+    """The user is at the limit in the queue, or the application at the limit of its user."""
     NODES_UNUSABLE = "nodes_unusable"
-    """Nodes may not be used now: no recent heartbeat, reserved by the ResourceManager, decommissioning."""
+    """Nodes are not usable now: no recent heartbeat, reserved by the ResourceManager, decommissioning."""
     NODES_FULL = "nodes_full"
     """Nodes have no room now."""
     NODES_RESERVED = "nodes_reserved"
-    """The policy keeps nodes free for another ask."""
+    """The policy reserves nodes for another request."""
     NODES_KEPT_FREE = "nodes_kept_free"
-    """Nodes have room, but what would be left there is kept for the largest ask."""
+    """Nodes have room, but the rest is reserved for the largest request."""
     NODES_REJECTED = "nodes_rejected"
-    """The ResourceManager turned the ask, or the node, down recently."""
+    """The ResourceManager recently rejected the request, or the node."""
     NODES_NOT_NAMED = "nodes_not_named"
-    """The ask names other nodes and racks, and does not relax its locality."""
+    """The request names other nodes and racks, and does not relax its locality."""
     NODES_BLACKLISTED = "nodes_blacklisted"
     """The application has blacklisted nodes or their racks."""
     NODES_NOT_CHOSEN = "nodes_not_chosen"
-    """Nodes do not meet the ask's requirements, or the policy keeps the ask from them."""
+    """Nodes do not satisfy the request's requirements, or the policy excludes them."""
     NODES_OWN_TAGS = "nodes_own_tags"
-    """The ask's placement constraint limits how many of the application's own containers nodes or racks have."""
+    """The request's placement constraint limits the number of the application's own containers on nodes or racks."""
     NEARER_NODE = "nearer_node"
-    """It, or an ask of its application before it, waits for a node nearer to its data; others would do."""
+    """It, or an earlier request of its application, waits for a node nearer to its data; others would fit."""
     TURN = "turn"
-    """Others were served before it, and the answer was full; or no decision has come to it yet."""
+    """Others were served first, and the answer was full; or no cycle has reached it yet."""
 
 
 VERDICTS: Final = dict.fromkeys((Why.LARGER_THAN_ANY_NODE, Why.LARGER_THAN_QUEUE), Verdict.NEVER) | dict.fromkeys(
     (Why.NO_SUCH_LABEL, Why.LABEL_WITHOUT_ACCESS, Why.NO_SUCH_PLACE, Why.ALL_BLACKLISTED, Why.NO_NODE_MEETS),
     Verdict.MISCONFIGURED,
 )
-"""Of causes that do not just wait."""
+"""Verdicts of causes other than waiting."""
 
 WORDS: Final = {
     NodeReason.ELSEWHERE: "it is in another partition",
@@ -130,66 +130,66 @@ _STATES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One reason why an ask is not served now."""
+    """One reason why a request is not served now."""
 
     why: Why
     text: str
     of: str = ""
-    """The path of the queue whose maximum it is, or that has no access."""
+    """Path of the queue that is at its maximum, or has no access."""
 
     @property
     def verdict(self) -> Verdict:
-        """What it means."""
+        """The verdict of the cause."""
         return VERDICTS.get(self.why, Verdict.WAITING)
 
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """The node that an ask nearly fits."""
+    """The node that a request nearly fits on."""
 
     node: str
     lacks: Mapping[str, int]
-    """What is missing there, by resource."""
+    """Missing resources there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What would let an ask start."""
+    """A change that would let a request start."""
 
     kind: str
-    """``queue`` or ``label``: of what ``name`` is the name."""
+    """``queue`` or ``label``: the kind of ``name``."""
     name: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class AskExplained:
-    """What keeps one request key from a container."""
+    """Why one request key gets no container."""
 
     key: int
     priority: int
     count: int
-    """Containers that are asked for and not proposed yet."""
+    """Requested containers that are not proposed yet."""
     partition: str
     capability: Mapping[str, int]
     reason: str
-    """What the loop did with it when it came to it last (`Reason`)."""
+    """Result of the last cycle that reached it (`Reason`)."""
     decisions_ago: int
-    """How many decisions have not come to it since."""
+    """Number of cycles since then."""
     causes: tuple[Cause, ...]
-    """The one that decides the verdict first."""
+    """The first one decides the verdict."""
     nodes: Mapping[str, int]
-    """Nodes of the partition by why the ask cannot have them now; ``would_do``: those that it can."""
+    """Number of nodes of the partition by reason against them; ``would_do``: usable ones."""
     near: Near | None
-    """Of the nodes that are full, that which lacks least."""
+    """The full node with the least missing."""
     node: str
-    """Why not on the node that was asked about; empty if none was."""
+    """Why the given node is not used; empty without one."""
     ways: tuple[Way, ...]
     """Queues first, those with the most containers before others; then labels."""
 
     @property
     def verdict(self) -> Verdict:
-        """The fate of the ask."""
+        """The verdict of the first cause."""
         return self.causes[0].verdict
 
 
@@ -204,15 +204,15 @@ class Explanation:
     state: str
     policy: str
     facts: Mapping[str, Any]
-    """Where it stands: its place in its queue, shares, whom the latest decision served."""
+    """Position in its queue, shares, and the queues served by the latest cycle."""
     turned_down: Mapping[str, int]
-    """How often the ResourceManager turned down a proposal for it, by reason; counted since the application came."""
+    """Rejected proposals by reason, since the application started."""
     asks: tuple[AskExplained, ...]
     left_out: int
-    """Asks beyond those that are explained."""
+    """Number of requests beyond the explained ones."""
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return it as JSON."""
         document = asdict(self)
         for shown, ask in zip(document["asks"], self.asks, strict=True):
             shown["verdict"] = ask.verdict.value
@@ -222,10 +222,10 @@ class Explanation:
 
 
 class Explainer:
-    """Reads an engine between two events."""
+    """Explains applications from an engine's state between two events."""
 
     def __init__(self, engine: Engine) -> None:
-        """Begin.
+        """Take the engine's current state.
 
         Raises:
             LookupError: the engine has had no snapshot yet.
@@ -241,9 +241,9 @@ class Explainer:
         self._sentences = None if self.scratch is None else reasons(self.view, self.scratch)
 
     def find(self, given: str) -> list[int]:
-        """Return the indices of the applications that run of which an id, or the end of it (`0042`), is given.
+        """Return the indices of the running applications with an ID, or the end of one (`0042`).
 
-        There may be several: after a restart of the ResourceManager numbers begin again at 1.
+        There may be several: after a restart of the ResourceManager numbers start again at 1.
         """
         running = np.flatnonzero(self.view.apps["state"] != 0).tolist()
         return [application for application in running if is_named(self.id_of(application), given)]
@@ -258,8 +258,8 @@ class Explainer:
 
         Args:
             application: its index
-            ask: explain this request key alone
-            node: say of each ask why it is not on the node of this name
+            ask: explain only this request key
+            node: also explain for each request why it is not on the node of this name
         """
         row = self.view.apps[application]
         rows_asked = [at for at in self._rows(application) if ask is None or int(self.view.rows["key"][at]) == ask]
@@ -278,7 +278,7 @@ class Explainer:
         )
 
     def _rows(self, application: int) -> Iterator[int]:
-        """Yield the request rows of an application that ask for something, in its own order."""
+        """Yield the request rows of an application with outstanding containers, in its own order."""
         row = int(self.view.apps["first_row"][application])
         while row >= 0:
             if self.view.rows["count"][row] > 0:
@@ -292,7 +292,8 @@ class Explainer:
         whole = {
             self._path(queue) for queue in self._up(self._leaf(row)) if self._is_whole(queue, int(at["partition"]))
         }
-        # a queue that may have everything is full when nodes are, and too small when all of them are; these say more
+        # An unlimited queue is full when nodes are, and too small when all of them are; the nodes' reasons are more
+        # precise.
         causes.sort(
             key=lambda cause: (list(Verdict).index(cause.verdict), cause.why in _OF_QUEUES and cause.of in whole)
         )
@@ -312,7 +313,7 @@ class Explainer:
         )
 
     def _causes(self, row: int, why: Reason, age: int, nodes: _Nodes) -> Iterator[Cause]:
-        """Yield what the loop said of an ask, and what is against nodes if none would do."""
+        """Yield the causes of a request: the loop's reason, and the nodes' reasons if none is usable."""
         against = list(nodes.causes())
         at = self.view.rows[row]
         app = self.view.apps[at["application"]]
@@ -340,7 +341,7 @@ class Explainer:
         return f"nodes would do; {since}"
 
     def _sentence_of(self, row: int, why: Reason) -> Iterator[Cause]:
-        """Yield what a reason means, with amounts."""
+        """Yield the cause for a reason, with amounts."""
         at = self.view.rows[row]
         if why == Reason.BACKOFF:
             times, left = int(at["backoff_level"]), int(at["backoff_until"]) - self.cluster.decide
@@ -373,7 +374,7 @@ class Explainer:
         return f"the gate {gate} {'lets no more of it run now' if some else 'holds it back'}{says}"
 
     def _queues(self, row: int, why: Reason) -> Iterator[Cause]:
-        """Yield the queues from the leaf to the root that have less left than is asked for, with what they have."""
+        """Yield the queues from the leaf to the root with less room than the request, with their usage."""
         ask, partition = self.view.capability[row], int(self.view.rows["partition"][row])
         named = False
         for queue in self._up(self._leaf(row)):
@@ -415,7 +416,7 @@ class Explainer:
         )
 
     def _ways(self, row: int, nodes: _Nodes, causes: Collection[Cause], whole: Collection[str]) -> Iterator[Way]:
-        """Yield what would let an ask start, of what can be known without a guess how long containers run."""
+        """Yield changes that would let a request start, without estimates of container durations."""
         if all(cause.verdict == Verdict.WAITING for cause in causes):
             yield from self._containers_to_end(row, nodes, causes, whole)
         for partition in range(len(self.cluster.names.partitions)):
@@ -428,7 +429,7 @@ class Explainer:
     def _containers_to_end(
         self, row: int, nodes: _Nodes, causes: Collection[Cause], whole: Collection[str]
     ) -> Iterator[Way]:
-        """Yield the queues some of whose containers must end, those with the most containers first."""
+        """Yield the queues with containers that must end, those with the most containers first."""
         view, (node, application, queue) = self.view, self._running
         leaf, user = self._leaf(row), int(view.apps["user"][view.rows["application"][row]])
         full = {cause.of for cause in causes if cause.why == Why.QUEUE_MAXIMUM} - set(whole)
@@ -452,7 +453,7 @@ class Explainer:
 
     @cached_property
     def _running(self) -> tuple[I32, I32, I32]:
-        """The nodes, applications and queues of the containers that run as tasks; masters are none."""
+        """The nodes, applications and queues of the running task containers, without AMs."""
         view, tasks = self.view, self.cluster.tasks.task_index.pairs
         live = tasks["value"][tasks["key"] >= 0]
         node, application = view.tasks["node"][live], view.groups["application"][view.tasks["group"][live]]
@@ -461,7 +462,7 @@ class Explainer:
         return node[here], application, view.apps["queue"][application]
 
     def _may_use(self, row: int, partition: int) -> bool:
-        """Say whether the queues of an ask have so much left in a partition."""
+        """Return whether a request is within its queues' maxima in a partition."""
         for queue in self._up(self._leaf(row)):
             amounts = self.view.limit_amounts[queue, partition]
             if not self.view.limit_known[queue, partition] or self._exceeds(
@@ -471,7 +472,7 @@ class Explainer:
         return True
 
     def _facts(self, application: int) -> dict[str, Any]:
-        """Return where an application stands."""
+        """Return the state of an application."""
         row, policy = self.view.apps[application], self.engine.running.policy
         leaf = int(row["queue"])
         facts: dict[str, Any] = {
@@ -485,9 +486,9 @@ class Explainer:
         return facts | self._place(application, leaf) | (self._shares(leaf, int(row["partition"])) if leaf >= 0 else {})
 
     def _place(self, application: int, leaf: int) -> dict[str, Any]:
-        """Return how many applications of a leaf ask, and come before one by the keys that the loop went by.
+        """Return how many applications of a leaf have requests, and how many of them come first by the loop's keys.
 
-        ``ahead_in_queue`` is None where each container that is placed changes the order.
+        ``ahead_in_queue`` is None if each placed container changes the order.
         """
         apps, first = self.view.apps, self.cluster.apps.leaf_first
         known = 0 <= leaf < len(first) - 1
@@ -510,7 +511,7 @@ class Explainer:
         }
 
     def _served(self) -> dict[str, int]:
-        """Return how many containers the latest decision gave to which queues, those with the most first."""
+        """Return the number of containers from the latest cycle by queue, the largest first."""
         if self.scratch is None:
             return {}
         placed = self.scratch.queues["placed"][: len(self.view.queues)]
@@ -518,7 +519,7 @@ class Explainer:
         return {self._path(queue): int(placed[queue]) for queue in most if placed[queue]}
 
     def _shares(self, leaf: int, partition: int) -> dict[str, float]:
-        """Return the dominant shares of a partition that a leaf uses, and that it is guaranteed."""
+        """Return a leaf's usage and guarantee as dominant shares of a partition."""
         mine = (self.view.nodes["partition"] == partition) & (self.view.nodes["state"] != NodeState.GONE)
         totals = self.view.node_amounts[mine, TOTAL].sum(axis=0)
         counts, amounts = self._counted & (totals > 0), self.view.limit_amounts[leaf, partition]
@@ -539,7 +540,7 @@ class Explainer:
             queue = int(self.view.queues["parent"][queue])
 
     def _is_whole(self, queue: int, partition: int) -> bool:
-        """Say whether a queue may have as much of a partition as the root has."""
+        """Return whether a queue's maximum in a partition equals the root's."""
         *_, root = self._up(queue)
         most = self.view.limit_amounts[:, partition, MAXIMUM]
         return not self._exceeds(most[root], most[queue])
@@ -555,18 +556,18 @@ class Explainer:
         return self.texts[self.cluster.names.partitions[partition]]
 
     def amounts(self, values: I64) -> dict[str, int]:
-        """Return amounts by the names of resources; those that are 0 and not counted are left out."""
+        """Return amounts by resource name; uncounted zeros are omitted."""
         pairs = zip(self.cluster.types.names, values.tolist(), self._counted.tolist(), strict=True)
         return {name: value for name, value, counts in pairs if value or counts}
 
     def in_words(self, values: I64) -> str:
-        """Return amounts of the resources that are counted as a text."""
+        """Return amounts of the counted resources as text."""
         pairs = zip(self.cluster.types.names, values.tolist(), self._counted.tolist(), strict=True)
         return ", ".join(f"{value} {name}" for name, value, counts in pairs if value and counts) or "nothing"
 
 
 class _Nodes:
-    """The nodes of a partition as one request row sees them, as the latest decision left them."""
+    """The nodes of a partition from the view of one request row, after the latest cycle."""
 
     def __init__(self, explainer: Explainer, row: int) -> None:
         self._explainer, self._row = explainer, row
@@ -587,12 +588,12 @@ class _Nodes:
         self._lacking = np.where(bound, np.maximum(view.capability[row] - free, 0), 0)
 
     def with_room(self, partition: int) -> int:
-        """Return how many nodes of a partition have room for the ask, and would do were they of its partition."""
+        """Return the number of nodes of a partition with room that would be usable in its partition."""
         there = self._exists & (self._explainer.view.nodes["partition"] == partition)
         return int(np.count_nonzero(there & (self.reasons == NodeReason.WOULD_DO)))
 
     def near(self) -> Near | None:
-        """Return the full node that lacks least, as a part of what it has; None if no node is full."""
+        """Return the full node with the smallest missing fraction of its capacity; None if no node is full."""
         full = np.flatnonzero(self.here & (self.reasons == NodeReason.FULL))
         if not len(full):
             return None
@@ -602,7 +603,7 @@ class _Nodes:
         return Near(self._explainer.texts[int(self._explainer.view.nodes["name"][node])], lacks)
 
     def why_not(self, name: str) -> str:
-        """Return in words why not on the node of a name."""
+        """Return why the node of a name is not used, as text."""
         texts, nodes = self._explainer.texts, self._explainer.view.nodes
         index = texts.index(name) if name in texts else -1
         matches = np.flatnonzero((nodes["name"] == index) & (index >= 0))
@@ -623,7 +624,7 @@ class _Nodes:
         return WORDS[reason]
 
     def causes(self) -> Iterator[Cause]:
-        """Yield why no node would do, if none would."""
+        """Yield the nodes' reasons if none is usable."""
         explainer, here = self._explainer, int(np.count_nonzero(self.here))
         at, found = explainer.view.rows[self._row], self._found
         label = explainer.partition_name(int(at["partition"]))
@@ -662,7 +663,7 @@ class _Nodes:
                 yield Cause(Why(f"nodes_{reason.name.lower()}"), text + says)
 
     def _unknown_places(self) -> list[str]:
-        """Return the names of nodes and racks that the ask names and of which the partition has none."""
+        """Return the names of nodes and racks in the request that the partition lacks."""
         view, texts = self._explainer.view, self._explainer.texts
         known = {*view.nodes["name"][self.here].tolist(), *view.nodes["rack"][self.here].tolist()}
         unknown_names, place = [], int(view.rows["first_locality"][self._row])

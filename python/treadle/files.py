@@ -1,9 +1,8 @@
-"""Files that are written whole or not at all, and those that one process at a time may hold.
+"""Atomic file writes, and exclusive locks.
 
-Unpacks zstd within bounds: the output stays in proportion to the input, whatever a file states.
+Bounded unpacking of zstd: the output stays in proportion to the input, whatever a file states.
 
-Recordings and histories come from other users and other clusters, and a few packed bytes may expand many thousand
-times.
+Recordings and histories come from other users and clusters, and a few packed bytes may expand many thousand times.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from typing import Any, Final
 
 
 def write_whole(path: Path, content: str | bytes, prepare: Callable[[int], None] | None = None) -> None:
-    """Put a content in a file's place at once: readers find the old file or the new one, each complete.
+    """Replace a file's content atomically: readers find the old or the new file, each complete.
 
     Args:
-        path: of the file; its folder must exist. What a link leads to is left as it is: the link is replaced
+        path: the file; its folder must exist. A link is replaced, its target is unchanged
         content: all of it; a text is written as UTF-8
-        prepare: given the descriptor of the new file before anything is written to it, for owner and mode; without it
+        prepare: called with the descriptor of the new file before anything is written, for owner and mode; without it
             only this user may read the file
 
     Raises:
-        OSError: it cannot be written; nothing has changed then.
+        OSError: it cannot be written; nothing has changed.
     """
     try:
         _write_whole(path, content, prepare)
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # not the name of a file that is gone again
+        error.filename, error.filename2 = str(path), None  # not the name of the file, which is removed again
         raise
 
 
@@ -54,13 +53,13 @@ def _write_whole(path: Path, content: str | bytes, prepare: Callable[[int], None
 
 @contextmanager
 def own_folder(folder: Path, owner: tuple[int, int]) -> Iterator[Path]:
-    """Make a folder for a user and group alone if it is missing; yield a path that leads to that very folder.
+    """Create a folder for a user and group alone if it is missing; yield a path that leads to that very folder.
 
-    The user may put a link in the folder's place. The path leads nowhere else, so that root may write below it.
+    The user may replace the folder by a link. The path is not affected, so that root may write below it.
 
     Raises:
         NotADirectoryError: it is a link or a file.
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -76,18 +75,18 @@ def own_folder(folder: Path, owner: tuple[int, int]) -> Iterator[Path]:
 
 
 def own_as(descriptor: int, owner: tuple[int, int]) -> None:
-    """Give an open file or folder to a user and group, unless this process writes as them."""
+    """Set the owner and group of an open file or folder, unless this process has them."""
     if owner != (os.geteuid(), os.getegid()):
         os.fchown(descriptor, *owner)
 
 
 def read_regular(path: Path, bytes_max: int) -> bytes:
-    """Return the content of a regular file, and of a longer one so many bytes and one more.
+    """Return the content of a regular file, cut after ``bytes_max`` + 1 bytes.
 
     Raises:
         OSError: it cannot be read, or is a device, a pipe or anything else that might not end.
     """
-    # Without O_NONBLOCK a pipe is waited for before it can be seen that it is one.
+    # Without O_NONBLOCK opening a pipe blocks before its type can be checked.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
@@ -99,7 +98,7 @@ def read_regular(path: Path, bytes_max: int) -> bytes:
 
 
 def hold(descriptor: int) -> bool:
-    """Hold the lock of an open file until it is closed; False, at once, where another process holds it."""
+    """Lock an open file until it is closed; False, at once, if another process has locked it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -108,21 +107,21 @@ def hold(descriptor: int) -> bool:
 
 
 UNPACKED_BYTES_MAX: Final = 16 << 20
-"""Unpacked size that any stream may have; beyond, `RATIO_MAX` times its packed bytes."""
+"""Unpacked size allowed for any stream; beyond, `RATIO_MAX` times its packed bytes."""
 RATIO_MAX: Final = 256
 WINDOW_BYTES_MAX: Final = 128 << 20
-"""How far back a frame may refer, which bounds the memory for it."""
+"""Maximum window of a frame, which bounds the memory for it."""
 
 _STEP_BYTES: Final = 1 << 10
-"""Packed bytes that are unpacked before the output is counted: they expand to 32 MiB at most."""
+"""Packed bytes unpacked before the output is counted: they expand to 32 MiB at most."""
 
 
 class UnpackError(Exception):
-    """A stream that is not zstd, or that unpacks to too much; the text says which."""
+    """A stream that is not zstd, or unpacks to too much; the text says which."""
 
 
 def bound(packed_bytes: int) -> int:
-    """Return how many bytes a stream of so many packed bytes may unpack to."""
+    """Return the maximum unpacked size of a stream of this packed size."""
     return UNPACKED_BYTES_MAX + RATIO_MAX * packed_bytes
 
 
@@ -130,7 +129,7 @@ class Unpacker:
     """Unpacks one stream of zstd frames, piece by piece."""
 
     def __init__(self) -> None:
-        """Begin a stream.
+        """Start a stream.
 
         Raises:
             ImportError: the library zstandard, an extra, is missing.
@@ -144,12 +143,12 @@ class Unpacker:
 
     @property
     def room(self) -> int:
-        """How many bytes the part of the stream that was given so far may unpack to."""
+        """Maximum unpacked size of the part of the stream so far."""
         return bound(self._packed_bytes)
 
     @property
     def in_frame(self) -> bool:
-        """Is the latest frame incomplete?"""
+        """Return whether the latest frame is incomplete."""
         return self._frame is not None
 
     def unpack(self, packed: bytes, stated_bytes: int | None = None) -> bytes:
@@ -157,7 +156,7 @@ class Unpacker:
 
         Args:
             packed: the bytes
-            stated_bytes: the length that the file states for the content; None: it states none
+            stated_bytes: the content's length stated in the file; None: not stated
 
         Raises:
             UnpackError: they do not unpack, unpack to more than stated, or to more than `bound` allows the stream.
@@ -183,7 +182,7 @@ class Unpacker:
         return b"".join(pieces)
 
     def _step(self, packed: bytes) -> tuple[bytes, bytes]:
-        """Return the content of a few bytes, and those behind the end of their frame."""
+        """Return the content of a few bytes, and the bytes after the end of their frame."""
         self._frame = self._frame or self._decompressor.decompressobj()
         try:
             content: bytes = self._frame.decompress(packed)

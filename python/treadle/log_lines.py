@@ -1,6 +1,6 @@
 """The lines of a log.
 
-What others name neither begins a line, nor commands a terminal, nor pushes out all other lines.
+Untrusted names cannot start a line, command a terminal, or displace all other lines.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from treadle.errors import printable
 
 
 class LineLimit(logging.Filter):
-    """Lets a number of records through; the first after a gap reports how many were left out. For several threads."""
+    """Limits the rate of records; the first after a gap reports how many were dropped. Thread-safe."""
 
     def __init__(self, burst: float, per_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
-        """Begin with no lines.
+        """Start with a full allowance.
 
         Args:
             burst: lines at once
-            per_s: lines in each second in the long run
+            per_s: lines per second in the long run
             clock_s: the time, in seconds
         """
         super().__init__()
@@ -53,7 +53,7 @@ class LineLimit(logging.Filter):
 
 
 def limited(name: str, burst: float, per_s: float) -> logging.Logger:
-    """Return a logger whose lines, a bounded number of them, go where those of the logger of a name go."""
+    """Return a logger with a rate limit and the destinations of a named logger."""
     logger = logging.Logger(name, logging.INFO)
     logger.parent = logging.getLogger(name)
     logger.addFilter(LineLimit(burst, per_s))
@@ -64,7 +64,7 @@ FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class PrintableFormatter(logging.Formatter):
-    """Writes a record so that only its first line begins at the margin; others, as of a stack trace, are indented."""
+    """Formats records: only the first line begins at the margin; others, such as a stack trace, are indented."""
 
     def __init__(self) -> None:
         super().__init__(FORMAT)
@@ -82,17 +82,17 @@ def log_to_stderr(level: int = logging.INFO) -> None:
 
 
 LOG_BYTES: Final = 16 << 20
-"""A log becomes older lines, FILE.1, when it is longer."""
+"""Maximum size of a log in bytes; above it the log is moved to FILE.1."""
 
 
 def shorten(descriptor: int, most_bytes: int = LOG_BYTES) -> None:
-    """Begin a log file again once it is too long, and keep what it had in FILE.1.
+    """Move a log's content to FILE.1 once it is too long, and empty it.
 
-    It is emptied rather than renamed, since other processes append to it, too. Does nothing to what is not a file.
+    It is emptied rather than renamed, since other processes append to it, too. Other kinds of files are ignored.
 
     Args:
-        descriptor: the open file, which everybody appends to
-        most_bytes: how long it may be
+        descriptor: the open file, in append mode for all writers
+        most_bytes: its maximum size
     """
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_size <= most_bytes:

@@ -16,13 +16,13 @@ from matplotlib.figure import Figure
 from treadle.compiled.array_types import F64
 from treadle.workload.job import Summary, Weighted, Workload, job_work
 
-if TYPE_CHECKING:  # what needs them imports them: they import numba, and a workload is drawn without
+if TYPE_CHECKING:  # imported where needed: they import numba, which the plot of a workload does not need
     from treadle.simulate.comparison import Interval
     from treadle.sweep.report import SweepReport
 
 FORMATS: Final = ("png", "pdf", "svg")
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#8C510A")
-"""Of Okabe and Ito, whom most people with a colour deficiency can follow; yellow gives way to brown."""
+"""Colours by Okabe and Ito, distinguishable with most colour deficiencies; brown replaces yellow."""
 DASHES: Final = ("-", "--", "-.", ":")
 MOST_QUEUES: Final = 12
 STYLE: Final = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "treadle", "font.size": 9}
@@ -33,13 +33,13 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A quantity that holds from each edge to the next; shape of ``values`` (edges - 1,)."""
+    """A piecewise constant quantity between edges; shape of ``values`` (edges - 1,)."""
 
     edges: F64
     values: F64
 
     def at(self, times: F64) -> F64:
-        """Return the values at instants; 0 before and after."""
+        """Return the values at times; 0 before and after."""
         place = np.searchsorted(self.edges, times, side="right") - 1
         inside = (place >= 0) & (place < len(self.values))
         found: F64 = np.where(inside, self.values[np.clip(place, 0, max(len(self.values) - 1, 0))], 0.0)
@@ -47,10 +47,10 @@ class Steps:
 
 
 def plot_results(runs: Sequence[Document], folder: Path, formats: Sequence[str] = ("png",)) -> list[Path]:
-    """Write all plots of the ``runs`` of a file of results into a folder, in each format; return the files.
+    """Write all plots of the ``runs`` of a results file into a folder, in each format; return the files.
 
     Raises:
-        KeyError: a run lacks what is drawn; see `missing`.
+        KeyError: a run lacks a required field; see `missing`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     by_policy: dict[str, list[Document]] = {}
@@ -75,12 +75,12 @@ def plot_results(runs: Sequence[Document], folder: Path, formats: Sequence[str] 
 
 
 def missing(run: Document) -> str:
-    """Return which field that is drawn a run of a file lacks; empty if it has all."""
+    """Return the first required field that a run of a file lacks; empty if it has all."""
     return next((name for name in NEEDED if name not in run), "")
 
 
 def _completion_times(by_policy: dict[str, list[Document]]) -> Figure:
-    """Draw the fraction of jobs that ended by a time: of all seeds together, with a band over seeds."""
+    """Draw the fraction of finished jobs over time: of all seeds together, with a band over seeds."""
     from treadle.simulate.batch import completion_s
 
     figure = Figure(figsize=(6.5, 3.4), layout="constrained")
@@ -130,7 +130,7 @@ def _use(by_policy: dict[str, list[Document]]) -> Figure:
 
 
 def _shares(by_policy: dict[str, list[Document]]) -> Figure:
-    """Draw the dominant share of each leaf over time, a panel a policy; the largest leaves if there are many."""
+    """Draw the dominant share of each leaf over time, a panel per policy; only the largest of many leaves."""
     figure = Figure(figsize=(7.5, 0.8 + 2.2 * len(by_policy)), layout="constrained")
     panels = figure.subplots(len(by_policy), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     first = [runs[0]["leaf_shares"] for runs in by_policy.values()]
@@ -193,7 +193,7 @@ def _grid(runs: Sequence[Document], queues: Sequence[str], sizes: Sequence[str])
 
 
 def styles() -> Iterable[dict[str, Any]]:
-    """Yield how lines are drawn: a colour and dashes of its own for each of the first 32, and then anew."""
+    """Yield line styles: a distinct colour and dash pattern for each of the first 32, then repeated."""
     while True:
         for at in range(len(COLOURS) * len(DASHES)):
             turn = at // len(COLOURS)
@@ -220,7 +220,7 @@ def _steps(run: Document, values: Sequence[float]) -> Steps:
 
 
 def _fraction(ordered: F64, times: F64) -> F64:
-    """Return which fraction of numbers in order is not above each of some."""
+    """Return for each time the fraction of sorted numbers up to it."""
     fraction: F64 = np.searchsorted(ordered, times, side="right") / max(len(ordered), 1)
     return fraction
 
@@ -230,7 +230,7 @@ def _known(values: F64) -> F64:
 
 
 def _legend(figure: Figure, panel: Any) -> None:
-    """Put the legend beside the data."""
+    """Put the legend next to the data."""
     handles, labels = panel.get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside right upper", fontsize=8)
@@ -239,7 +239,7 @@ def _legend(figure: Figure, panel: Any) -> None:
 MARKERS: Final = "osD^vP*X"
 AXIS: Final = {"share_error": "share error (fairer to the left)", "jain": "Jain's index (fairer to the right)"}
 NAMED_MAX: Final = 12
-"""Variants up to this number have a legend each; more are named by what was varied."""
+"""Maximum number of variants with individual legend entries; more are named by the varied setting."""
 
 
 def plot_sweep(report: SweepReport, folder: Path, formats: Sequence[str] = ("png",)) -> list[Path]:
@@ -298,7 +298,7 @@ def _front(report: SweepReport, scenario: int, name: str) -> Figure:
 
 
 def _around(figure: Interval) -> list[list[float]]:
-    """Return how far an interval reaches below and above its mean, as matplotlib takes it."""
+    """Return the distances from an interval's mean to its ends, for matplotlib."""
     return [[max(figure.mean - figure.low, 0.0)], [max(figure.high - figure.mean, 0.0)]]
 
 
@@ -320,7 +320,7 @@ def plot_workload(workload: Workload, summary: Summary, title: str, target: Path
 
 
 def _draw_arrivals(workload: Workload, panel: Axes) -> None:
-    """Draw how many jobs come in each hundredth of the span, and what of each resource their work would hold then."""
+    """Draw how many jobs arrive in each hundredth of the span, and the resources that their work would hold then."""
     times = np.array([job.arrival_ms for job in workload.jobs], np.float64) / SECOND_MS
     edges = np.histogram_bin_edges(times, BINS)
     panel.stairs(np.histogram(times, edges)[0], edges, fill=True, color="0.85", label="jobs")
@@ -342,7 +342,7 @@ def _draw_arrivals(workload: Workload, panel: Axes) -> None:
 
 
 def _draw_tail(panel: Axes, weighted: Weighted, label: str, what: str, unit: float = 1) -> None:
-    """Draw which share of all is larger, both axes logarithmic: a Pareto tail is a straight line."""
+    """Draw the fraction of larger values, both axes logarithmic: a Pareto tail is a straight line."""
     panel.set_xlabel(label)
     panel.set_ylabel(f"share of {what} at least so large")
     if not len(weighted.values):

@@ -1,4 +1,4 @@
-"""How processes leave a host's processor and memory to the engine, and how much memory one has used."""
+"""Priorities of processes on the engine's host, for processor and memory, and their peak memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 RELAXED_THRESHOLDS: Final = (100_000, 50, 1_000)
-"""When Python looks for garbage where nearly all that is made stays, or is gone without looking."""
+"""Garbage collection thresholds for programs whose objects mostly persist, or are freed without a collection."""
 
 
 @contextmanager
 def relaxed_gc() -> Iterator[None]:
-    """Let Python look for garbage rarely while the context lasts."""
+    """Collect garbage rarely during the context."""
     before = gc.get_threshold()
     gc.set_threshold(*RELAXED_THRESHOLDS)
     try:
@@ -25,9 +25,9 @@ def relaxed_gc() -> Iterator[None]:
 
 
 def peak_memory_mb() -> float:
-    """Return the most memory (MB) that this process has had resident since its program began.
+    """Return the peak resident memory (MB) of this process since its program started.
 
-    `getrusage` does not show that: after fork and exec, its `ru_maxrss` begins with what the parent had.
+    `getrusage` does not show that: after fork and exec, its `ru_maxrss` starts at the parent's value.
     """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
@@ -36,34 +36,34 @@ def peak_memory_mb() -> float:
 
 
 LISTENER: Final = 10
-"""Of who serves application masters, which wait: a tenth of a processor that another one wants too."""
+"""Niceness of processes that serve waiting application masters: a tenth of a contended processor."""
 
 LEAST: Final = 19
-"""Of what nobody waits for: as little of a processor as can be."""
+"""Niceness of background work: the minimum share of a processor."""
 
 FIRST: Final = 900
-"""Of the process that the kernel is to end first when memory runs out; 0 is usual, 1,000 the most."""
+"""OOM score of the process that the kernel should kill first; 0 is the default, 1,000 the maximum."""
 
 
 def raise_priority() -> None:
-    """Let the kernel end this process, and those that it starts, before others when memory runs out.
+    """Make the kernel kill this process and its children before others when memory runs out.
 
-    A part of a user's may take all memory of the ResourceManager's host: then the sidecar has to go.
+    A custom part may use all memory of the ResourceManager's host: then the sidecar must be killed first.
     """
-    with suppress(OSError, ValueError):  # there may be no such file
+    with suppress(OSError, ValueError):  # the file may be missing
         path = Path("/proc/self/oom_score_adj")
         if int(path.read_text("ascii")) < FIRST:
             path.write_text(f"{FIRST}\n", "ascii")
 
 
 def lower_priority(nice: int) -> None:
-    """Let others on the processor first, where the system can do that; for all threads begun afterwards too.
+    """Give other processes priority, where supported; applies to threads started later too.
 
-    Only within a session: some kernels share processors out between sessions first (`sched_autogroup_enabled`). So a
-    process that is to give way to the one that starts it must not have a session of its own.
+    Only within a session: some kernels first share processors between sessions (`sched_autogroup_enabled`). So a
+    process that is to yield to its parent must not have its own session.
     """
     with suppress(OSError, AttributeError):
         os.nice(nice)
     with suppress(OSError, AttributeError):
-        # It interrupts nobody when it wakes up, as it does at each connection.
+        # Waking up, as it does for each connection, preempts no other process.
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

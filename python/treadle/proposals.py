@@ -1,4 +1,4 @@
-"""What the engine answers, as columns: proposals, and what it holds back on purpose."""
+"""The engine's answer, as columns: proposals, and deliberately held applications and nodes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import numpy.typing as npt
 class Proposals:
     """Containers to place, in order: a row is one container for a request key of an application attempt on a node.
 
-    All three columns hold indices given by the shim (docs/wire-format.md) and have one row a container. A proposal is a
-    wish: the ResourceManager checks it against its own state and commits it or says why not (`treadle.events.Fates`).
+    All three columns hold indices assigned by the shim (docs/wire-format.md) and have one row per container. The
+    ResourceManager checks a proposal against its own state, and commits it or returns a reason
+    (`treadle.events.Fates`).
     """
 
     application: npt.NDArray[np.int32]
     key: npt.NDArray[np.int32]
     node: npt.NDArray[np.int32]
     transaction: npt.NDArray[np.int32] | None = None
-    """Rows of one number, next to each other, are to be committed together or not at all; None: each for itself."""
+    """Adjacent rows with one number are committed together or not at all; None: each for itself."""
 
     def __len__(self) -> int:
         return len(self.application)
@@ -34,12 +35,12 @@ class Proposals:
 
 
 class Held(NamedTuple):
-    """What a policy holds back on purpose though the ResourceManager would serve it, by index, each once."""
+    """Distinct indices of applications and nodes that a policy deliberately holds back."""
 
     applications: npt.NDArray[np.int32]
-    """Those with an ask that waits for the policy alone."""
+    """Those with a request that waits only for the policy."""
     nodes: npt.NDArray[np.int32]
-    """Those whose room, or a part of it, is kept for other asks than those that could have it now."""
+    """Those with free resources reserved for other requests than the present ones."""
 
 
 NOTHING_HELD: Final = Held(np.empty(0, np.int32), np.empty(0, np.int32))

@@ -13,7 +13,7 @@ _PACKAGE: Final = Path(treadle.__file__).resolve().parent
 
 
 def ready_made() -> dict[str, Path]:
-    """Return the files of the ready-made policies by name: of the package, or of the sources that it runs from."""
+    """Return the files of the ready-made policies by name, from the package or a source checkout."""
     return _carried("policies", "conf/policies")
 
 
@@ -40,10 +40,10 @@ def find_example(wanted: str) -> Path:
 
 
 def templates() -> Path:
-    """Return the folder with yarn-site.xml's lines, treadle.yaml and systemd's units: the package's, or the sources'.
+    """Return the folder with templates of yarn-site.xml, treadle.yaml and systemd units, from package or sources.
 
     Raises:
-        UserError: the package carries none.
+        UserError: the package has none.
     """
     for folder in (_PACKAGE / "conf", _PACKAGE.parents[1] / "conf"):
         if (folder / "yarn-site-treadle.xml").is_file():
@@ -52,16 +52,16 @@ def templates() -> Path:
 
 
 def ready_made_with(kinds: str) -> list[str]:
-    """Return the names of the ready-made policies of these kinds of parts, as a status has them.
+    """Return the names of the ready-made policies with these kinds of parts, as in a status.
 
-    A status has no parameters: policies that differ in these alone are all returned.
+    A status has no parameters: all policies that differ only in these are returned.
     """
     return [name for name, file in ready_made().items() if _kinds(file) == kinds]
 
 
 def _kinds(file: Path) -> str:
-    """Return the kinds of the parts of a ready-made policy, without a look at what the parts are."""
-    import yaml  # only here, as the next: they take longer to import than all else that names a file
+    """Return the kinds of the parts of a ready-made policy, without loading the parts."""
+    import yaml  # imported only here, as the next: they take longer than all else that names a file
 
     from treadle.config.parts import DEFAULTS, PART_KINDS
 
@@ -81,11 +81,11 @@ def summary(file: Path) -> str:
 
 
 def find_policy(wanted: str, folder: Path = Path(), where: str = "") -> Path:
-    """Return the file of a ready-made policy's name or of a path; a file of such a name is meant by ``./NAME``.
+    """Return the file of a ready-made policy by name or path; a file with such a name needs ``./NAME``.
 
     Args:
         wanted: the name or path
-        folder: where a relative path begins
+        folder: base of a relative path
         where: the file and field that name it, for errors
 
     Raises:
@@ -101,14 +101,14 @@ def find_policy(wanted: str, folder: Path = Path(), where: str = "") -> Path:
 
 
 def shim_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
-    """Return the path of the shim's jar: inside an installed package, or where Maven builds it in a checkout.
+    """Return the path of the shim's jar: inside an installed package, or Maven's output in a checkout.
 
     Args:
         package: the folder of the package treadle
         version: its version
 
     Raises:
-        UserError: there is none, or not of this version.
+        UserError: there is none of this version.
     """
     return _jar("shim", "treadle-shim", package, version)
 

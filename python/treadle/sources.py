@@ -1,7 +1,7 @@
-"""Which files some code is made of, by its imports, and a digest of what they do.
+"""The source files behind some code, by imports, and a digest of their behaviour.
 
-Recordings and results that are kept name the code that made them, and compiled kernels lie in a folder named after it.
-Only Python's library is imported: Spark's workers run this file before they have the rest of the package.
+Stored recordings and results name the code that made them, and folders of compiled kernels are named after it. Only
+Python's library is imported: Spark's workers run this file before they have the rest of the package.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Final
 
 DECISION: Final = "treadle.engine"
-"""The package whose imports are all that a decision depends on."""
+"""The package whose imports determine all decisions."""
 
 _PACKAGES: Final = Path(__file__).resolve().parents[1]
 _BODIES: Final = ("body", "orelse", "handlers", "finalbody", "cases")
 
 
 def trees_behind(*roots: str, packages: Path = _PACKAGES) -> dict[Path, ast.Module]:
-    """Return the files that roots import, at any depth and wherever in a file, with their trees without docstrings.
+    """Return the files that roots import, directly or indirectly, with their trees without docstrings.
 
     Args:
-        roots: modules, or packages with all modules in them
-        packages: the folder in which the packages lie; what is imported from elsewhere is left out
+        roots: modules, or packages with all their modules
+        packages: the parent folder of the packages; imports from elsewhere are ignored
 
     Raises:
         ValueError: a root has no file.
@@ -42,9 +42,9 @@ def trees_behind(*roots: str, packages: Path = _PACKAGES) -> dict[Path, ast.Modu
 
 
 def digest(*roots: str, packages: Path = _PACKAGES) -> str:
-    """Return a digest of the code that roots import, which comments, docstrings and the layout of lines do not change.
+    """Return a digest of the code that roots import, independent of comments, docstrings and formatting.
 
-    Arguments and errors are those of `trees_behind`.
+    See `trees_behind` for arguments and errors.
     """
     result = hashlib.sha256()
     for file, tree in trees_behind(*roots, packages=packages).items():
@@ -72,7 +72,7 @@ def _packages_above(file: Path, packages: Path) -> Iterator[str]:
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that a file imports, each of which may be a module; take docstrings out of its tree."""
+    """Yield the names that a file imports, each of which may be a module; remove docstrings from its tree."""
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()

@@ -1,1 +1,1 @@
-"""What YARN's daemons offer to anybody: their web pages."""
+"""The public interface of YARN's daemons: their web pages."""

@@ -12,18 +12,18 @@ def application_id(cluster_timestamp: int, number: int) -> str:
 
 
 def is_named(id_: str, given: str) -> bool:
-    """Say whether an application's id is the one that was given, or ends so (`0042`)."""
+    """Return whether an application's ID equals the given one, or ends with it (`0042`)."""
     return given in (id_, id_.removeprefix("application_")) or id_.endswith(f"_{given}")
 
 
 def several(given: str, ids: Iterable[str]) -> str:
-    """Return that the end of an id is that of several applications."""
+    """Return that several applications have an ID with this end."""
     return f"{given} is the end of several applications' ids: {', '.join(ids)}; give one of them whole"
 
 
 SUCCESS: Final = 0
 ABORTED: Final = -100
-"""Given back by its application, or lost with its node."""
+"""Released by its application, or lost with its node."""
 PREEMPTED: Final = -102
 KILLED_EXCEEDED_VMEM: Final = -103
 KILLED_EXCEEDED_PMEM: Final = -104
@@ -40,7 +40,7 @@ SIGTERM: Final = 128 + 15
 
 
 FAILED_MAP: Final = 5
-"""Maps that are asked for again."""
+"""Failed maps that are requested again."""
 REDUCE: Final = 10
 OPPORTUNISTIC_MAP: Final = 19
 MAP: Final = 20

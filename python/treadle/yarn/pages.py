@@ -33,11 +33,11 @@ _REMEDIES: Final = {
     62: "use a host name that the certificate has",  # X509_V_ERR_HOSTNAME_MISMATCH
     64: "use a host name that the certificate has",  # X509_V_ERR_IP_ADDRESS_MISMATCH
 }
-"""What to do about a certificate that OpenSSL refuses, by its codes, if not `_NAME_IT`."""
+"""Remedies for OpenSSL's certificate errors, by code, in addition to `_NAME_IT`."""
 
 
 _NO_TLS: Final = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
-"""What OpenSSL, by its version, calls an answer in plain HTTP."""
+"""OpenSSL's errors for an answer in plain HTTP, by version."""
 
 
 class _Session(requests.Session):
@@ -48,12 +48,12 @@ class _Session(requests.Session):
 
 
 def open_session(ca: Path | None = None) -> requests.Session:
-    """Return a session that answers a daemon's SPNEGO challenge with the tickets of the user who runs the command.
+    """Return a session that answers a daemon's SPNEGO challenge with the current user's tickets.
 
     Without the package's `kerberos` extra a challenge is not answered; `why_refused` then says what to install.
 
     Args:
-        ca: a file of certificates (PEM) to trust over https instead of the machine's; without it that of TREADLE_CA
+        ca: a file of certificates (PEM) to trust over https instead of the machine's; defaults to that of TREADLE_CA
 
     Raises:
         UserError: the file holds no certificates.
@@ -66,7 +66,7 @@ def open_session(ca: Path | None = None) -> requests.Session:
     if can_negotiate():
         from requests_gssapi import OPTIONAL, HTTPSPNEGOAuth
 
-        # A request that carries Hadoop's cookie of an earlier one is answered without a token of the server's.
+        # A request with Hadoop's cookie of an earlier one is answered without a server token.
         session.auth = HTTPSPNEGOAuth(mutual_authentication=OPTIONAL)
     return session
 
@@ -82,7 +82,7 @@ def _check_certificates(file: Path) -> None:
 
 
 def can_negotiate() -> bool:
-    """Is there what SPNEGO needs: the `kerberos` extra and krb5's library?"""
+    """Return whether SPNEGO is available: the `kerberos` extra and krb5's library."""
     try:
         import requests_gssapi  # noqa: F401
     except (ImportError, OSError):  # OSError: the library that gssapi was built for is not there
@@ -96,11 +96,11 @@ class Refusal(NamedTuple):
     reason: str
     """In a few words."""
     remedy: str
-    """What to do about it, if that is known; else empty."""
+    """The remedy, if known; else empty."""
 
 
 def failure_of(error: requests.RequestException) -> Refusal:
-    """Return why a request failed: what the daemon answered, or why there is no trusted connection."""
+    """Return why a request failed: the daemon's answer, or why there is no trusted connection."""
     if not isinstance(error, requests.exceptions.SSLError):
         return refusal_of(error.response)
     causes = [cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)]
@@ -114,7 +114,7 @@ def failure_of(error: requests.RequestException) -> Refusal:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """List an error and what led to it, as requests and urllib3 wrap it."""
+    """Yield an error and its causes, as requests and urllib3 wrap them."""
     waiting, seen = [error], set[int]()
     while waiting:
         cause = waiting.pop(0)
@@ -127,7 +127,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def why_failed(error: requests.RequestException) -> str:
-    """Say in a few words why a request failed, and what to do about it."""
+    """Return in a few words why a request failed, with the remedy."""
     return ": ".join(filter(None, failure_of(error)))
 
 
@@ -143,25 +143,25 @@ def refusal_of(answer: requests.Response | None) -> Refusal:
 
 
 def why_refused(answer: requests.Response | None) -> str:
-    """Say in a few words why a daemon did not answer a request, and what to do about it."""
+    """Return in a few words why a daemon did not answer a request, with the remedy."""
     return ": ".join(filter(None, refusal_of(answer)))
 
 
 _BYTES_MAX: Final = 16 << 20
 _TIMEOUT_S: Final = 10.0
-"""Without a byte."""
+"""Timeout without a byte, in seconds."""
 _WHOLE_S: Final = 60.0
-"""For all of a page's content, in however many pieces it comes."""
+"""Timeout of a whole page, in seconds, in any number of pieces."""
 _PIECE_BYTES: Final = 1 << 16
 DOMAIN: Final = "Hadoop:service=ResourceManager,name="
 
 
 class Page(NamedTuple):
-    """What a page said."""
+    """The content of a page."""
 
     content: Any
     date_s: float | None
-    """The server's time, seconds since 1970; None if it does not say."""
+    """The server's time, seconds since 1970; None without one."""
 
 
 def address_of(rm: str) -> str:
@@ -170,16 +170,16 @@ def address_of(rm: str) -> str:
 
 
 def checked_address(rm: str) -> str:
-    """Return `address_of` what can be an address.
+    """Return `address_of` a valid address.
 
     Raises:
-        UserError: this can be none.
+        UserError: it is invalid.
     """
     url = address_of(rm)
     try:
         parts = urlsplit(url)
         valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # an address or a port that is none
+    except ValueError:  # an invalid address or port
         valid = False
     if not valid:
         raise UserError(f"--rm {rm}: write it as http://HOST:PORT")
@@ -189,7 +189,7 @@ def checked_address(rm: str) -> str:
 def read_page(
     rm: str, path: str, query: Mapping[str, str], ca: Path | None = None, bytes_max: int = _BYTES_MAX
 ) -> Page:
-    """Return what a page of at most this many bytes says. Over https its server has to show a trusted certificate.
+    """Return the content of a page of at most this many bytes. Over https the server must have a trusted certificate.
 
     Raises:
         UserError: there is no ResourceManager.
@@ -206,7 +206,7 @@ def read_page(
         return Page(json.loads(content), _seconds(date))
     except requests.RequestException as error:
         status = None if error.response is None else error.response.status_code
-        # a server that cannot be trusted, or that wants somebody else, is there
+        # An untrusted server, or one that requires another user, exists.
         there = isinstance(error, requests.exceptions.SSLError) or status in (
             requests.codes.unauthorized,
             requests.codes.forbidden,
@@ -224,14 +224,14 @@ def is_missing(error: UserError) -> bool:
 
 
 def content_of(answer: requests.Response, page: str, bytes_max: int = _BYTES_MAX) -> bytes:
-    """Return the content of an answer, piece by piece as it comes: a server that drips is not waited for without end.
+    """Return the content of an answer, received in pieces with a total time limit.
 
     Raises:
         UserError: it is too long, takes too long, or breaks off.
     """
     deadline_s = time.monotonic() + _WHOLE_S
     pieces, length = [], 0
-    read = getattr(answer.raw, "read1", answer.raw.read)  # as much as there is, in releases of urllib3 that can
+    read = getattr(answer.raw, "read1", answer.raw.read)  # available bytes only, in releases of urllib3 that support it
     try:
         while piece := read(_PIECE_BYTES, decode_content=True):
             pieces.append(piece)
@@ -252,7 +252,7 @@ def _read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, An
 
 
 def read_treadle(rm: str, attribute: str, ca: Path | None = None) -> dict[str, Any] | None:
-    """Return what an attribute of Treadle's bean holds (`held_in`), which alone is computed; None without the bean.
+    """Return the content of an attribute of Treadle's bean (`held_in`), the only one computed; None without the bean.
 
     Raises:
         UserError: there is no ResourceManager, or its jar is of another version.
@@ -262,9 +262,9 @@ def read_treadle(rm: str, attribute: str, ca: Path | None = None) -> dict[str, A
 
 
 def read_bean(rm: str, ca: Path | None = None, attribute: str = "Status") -> dict[str, Any]:
-    """Return what an attribute of Treadle's bean holds: by default all numbers and texts.
+    """Return the content of an attribute of Treadle's bean: by default all numbers and texts.
 
-    Over https it has to show a certificate that those in ``ca`` vouch for, or without it the machine's.
+    Over https its certificate must be trusted by those in ``ca``, or by default by the machine's.
 
     Raises:
         UserError: there is no ResourceManager, or it is on standby, or it runs without Treadle.
@@ -276,7 +276,7 @@ def read_bean(rm: str, ca: Path | None = None, attribute: str = "Status") -> dic
 
 
 def _why_missing(rm: str, ca: Path | None) -> str:
-    """Return why a ResourceManager that answers has no such bean, and what to do."""
+    """Return why a responding ResourceManager has no such bean, with the remedy."""
     url = address_of(rm)
     state = state_of(rm, ca)
     if moving := passing(state):
@@ -338,7 +338,7 @@ def state_of(rm: str, ca: Path | None = None) -> str:
 
 
 def passing(state: str) -> str:
-    """Return in words a state in which a ResourceManager does not stay; empty if it is active or on standby."""
+    """Return a text for a transient state of a ResourceManager; empty if it is active or on standby."""
     return {"INITIALIZING": "starting", "STOPPING": "stopping"}.get(state, "")
 
 
@@ -385,7 +385,7 @@ def addresses(get: Get) -> dict[str, str]:
 
 
 def active_of(rm: str, ca: Path | None = None) -> str:
-    """Return the address of the active one of the cluster of a ResourceManager; empty if none is found."""
+    """Return the address of the active ResourceManager of a cluster; empty if there is none."""
     try:
         addresses_found = addresses(lambda key: property_of(rm, key, ca))
     except UserError:
@@ -400,7 +400,7 @@ def active_of(rm: str, ca: Path | None = None) -> str:
 
 
 def expanded(get: Get) -> Get:
-    """Return a getter whose values have no variables of other properties left, as Hadoop reads them."""
+    """Return a getter that replaces variables in values by other properties, as Hadoop does."""
 
     def value(key: str) -> str:
         text = get(key)
@@ -425,9 +425,9 @@ def _address(get: Get, suffix: str) -> str:
 
 
 ENDED: Final = ("FINISHED", "FAILED", "KILLED")
-"""States in which an application stays."""
+"""Final states of an application."""
 DIAGNOSTICS_MAX: Final = 16 << 10
-"""Characters of diagnostics that are shown; a user's program wrote some of them."""
+"""Maximum length of displayed diagnostics; a user's program wrote some of them."""
 
 _PATH: Final = "/ws/v1/cluster/apps"
 _TEXT_MAX: Final = 256
@@ -436,7 +436,7 @@ _ID: Final = re.compile(r"(?:application_)?(\d{1,19}_\d{1,10})")
 
 
 class YarnApplication(NamedTuple):
-    """An application as the ResourceManager shows it; texts may hold what users wrote."""
+    """An application as reported by the ResourceManager; texts are untrusted."""
 
     id: str
     name: str
@@ -444,20 +444,20 @@ class YarnApplication(NamedTuple):
     queue: str
     state: str
     final_status: str
-    """How it ended, by what its application master said; ``UNDEFINED`` before that."""
+    """Final status reported by its application master; ``UNDEFINED`` before that."""
     diagnostics: str
 
     @property
     def has_ended(self) -> bool:
-        """Whether it asks for nothing any more."""
+        """Whether it has ended."""
         return self.state in ENDED
 
 
 def find_applications(rm: str, given: str, ca: Path | None = None) -> list[YarnApplication]:
-    """Return the applications that a ResourceManager knows by an id or the end of it, those that have ended too.
+    """Return the applications with an ID or the end of it known to a ResourceManager, ended ones included.
 
     Raises:
-        UserError: it does not answer, or something else does.
+        UserError: there is no valid answer.
     """
     whole = _ID.fullmatch(given)
     try:

@@ -1,4 +1,4 @@
-"""What the beans of a ResourceManager with Treadle say: whether it schedules, and the figures of each engine."""
+"""Treadle's beans in a ResourceManager: whether Treadle schedules, and the figures of each engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TIMES: Final = ("useful_ms", "wasted_ms", "empty_ms")
 
 
 def why_not(bean: Mapping[str, Any]) -> str:
-    """Return why Treadle does not schedule, by its bean; empty if it does."""
+    """Return why Treadle does not schedule, from its bean; empty if it does."""
     if bean.get("Schedules") == 1:
         return ""
     if "Schedules" not in bean:
@@ -30,7 +30,7 @@ def why_not(bean: Mapping[str, Any]) -> str:
 
 
 def silence(bean: Mapping[str, Any]) -> str:
-    """Return a sentence if no engine answers although one should, as when the process has been stopped; or empty."""
+    """Return a sentence if no engine answers although one should, such as after a stop; else empty."""
     expected = bean.get("Mode") in ("enforce", "observe_only") and not bean.get("Refusal")
     return f"no engine answers: {_error(bean)}" if expected and bean.get("LeaseHeld") == 0 else ""
 
@@ -42,13 +42,13 @@ def _error(bean: Mapping[str, Any]) -> str:
 
 
 def policy_in(bean: Mapping[str, Any]) -> str:
-    """Return the name of the policy that runs, of several engines that of the first; empty if none does."""
+    """Return the name of the current policy, with several engines that of the first; empty if there is none."""
     text = str(bean.get("Policy") or "")
     return text.partition(": ")[2].partition("; ")[0] if bean.get("Engines") else text
 
 
 def engines_in(bean: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the figures of each of several engines that the bean Treadle shows; empty if there is one engine.
+    """Return the figures of each of several engines in the bean Treadle; empty for one engine.
 
     Raises:
         UserError: it holds something else.
@@ -78,10 +78,10 @@ def _figures(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def application_in(owners: Collection[str], given: str) -> str:
-    """Return the id of an application that engines serve, by its id or the end of it (`0042`); empty if none does.
+    """Return the ID of an application served by engines, by its ID or the end of it (`0042`); empty if there is none.
 
     Raises:
-        UserError: several have ids that end so.
+        UserError: several have an ID with this end.
     """
     matches = [id_ for id_ in owners if is_named(id_, given)]
     if len(matches) > 1:
