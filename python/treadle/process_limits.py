@@ -45,7 +45,7 @@ FIRST: Final = 900
 """OOM score of the process that the kernel should kill first; 0 is the default, 1,000 the maximum."""
 
 
-def raise_priority() -> None:
+def prefer_oom_kill() -> None:
     """Make the kernel kill this process and its children before others when memory runs out.
 
     A custom part may use all memory of the ResourceManager's host: then the sidecar must be killed first.

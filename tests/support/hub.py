@@ -35,7 +35,7 @@ class PlainChild:
     """An engine that proposes what it is told to, at once or when it is let to."""
 
     def __init__(self) -> None:
-        self.starts, self.problem, self.alive, self.thinks, self.heard = 1, "", True, False, 1
+        self.starts, self.problem, self.alive, self.thinks, self.messages = 1, "", True, False, 1
         self.frames: list[Frame] = []
         self.beside: list[tuple[Any, ...]] = []
         self.plan: list[Sequence[Row]] = []
@@ -47,7 +47,7 @@ class PlainChild:
         self._answer: bytes | None = None
         self._working = False
 
-    def look(self, lease_ms: int, decision_max_ms: int) -> bool:
+    def check_alive(self, lease_ms: int, decision_max_ms: int) -> bool:
         """Return what the test says."""
         return self.alive
 
@@ -77,7 +77,7 @@ class PlainChild:
         said = Answer(header.epoch, header.sequence, 1000, self.resend, proposals(rows), json.dumps(self.status))
         said = said._replace(held=self.held)
         self._answer, self._working, self.resend = encode_answer(said), False, False
-        self.heard += 1
+        self.messages += 1
 
     def take(self) -> bytes | None:
         """Return its answer once."""

@@ -101,19 +101,19 @@ class LocalPlans(PlanLink):
         self.service = service
         self._latest: dict[Attempt, Claims] = {}
 
-    def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
+    def register_attempt(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
         self.service.register_attempt(attempt, user, queue, type_)
 
-    def part(self, attempt: Attempt) -> None:
+    def forget_attempt(self, attempt: Attempt) -> None:
         self.service.forget_attempt(attempt)
 
     def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
         self.service.give_key(attempt, number, key)
 
-    def machines(self, nodes: Mapping[int, Amounts]) -> None:
+    def set_machines(self, nodes: Mapping[int, Amounts]) -> None:
         self.service.set_machines(list(Counter(nodes.values()).items()))
 
-    def news(self) -> Attempt | None:
+    def next_update(self) -> Attempt | None:
         news = self.service.next_update()
         if news is None:
             return None
@@ -316,10 +316,10 @@ class Side(LocalPlans):
         self._news: FairQueue[Attempt] = FairQueue()
         self._rows = np.array([(at + 1, 5, 1_000, -1, 0.5) for at in range(priorities)], CLAIM)
 
-    def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
+    def register_attempt(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
         self._news.put(user, attempt)
 
-    def news(self) -> Attempt | None:
+    def next_update(self) -> Attempt | None:
         """Return an attempt, each user's in turn."""
         self.asked += 1
         return self._news.pop()[1] if self._news else None

@@ -474,7 +474,7 @@ def test_lines_are_bounded_and_how_many_were_left_out_is_said() -> None:
 def test_what_the_process_is_led_to_log_is_bounded() -> None:
     code = (
         "import logging; from treadle.live import plan_child\n"
-        "plan_child.Child.hear = lambda self, line: logging.getLogger('treadle').warning('refused: %s', line)\n"
+        "plan_child.Child.handle = lambda self, line: logging.getLogger('treadle').warning('refused: %s', line)\n"
         "plan_child.main()"
     )
     said = subprocess.run(

@@ -24,7 +24,7 @@ from treadle.config.yaml_nodes import YamlDocument
 from treadle.engine import Engine
 from treadle.errors import ConfigError, Problem
 from treadle.policy.user_parts import PartFailure, Watch, unwatched
-from treadle.process_limits import raise_priority
+from treadle.process_limits import prefer_oom_kill
 
 
 def read_live_settings(config: Path | None, watch: Watch = unwatched) -> Settings:
@@ -187,7 +187,7 @@ def main() -> None:
     cpu_s, limit_s = int(sys.argv[2]), int(sys.argv[3])
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + GRACE_S))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
-    raise_priority()
+    prefer_oom_kill()
     signal.alarm(limit_s)
     # What parts print must not be taken for the answer.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -28,7 +28,7 @@ from treadle.errors import ConfigError, Problem, UserError
 from treadle.live.handshake import ConnectionFile, Greeting, new_secret, read_greeting, say
 from treadle.live.question_socket import Close, close_all
 from treadle.log_lines import log_to_stderr, shorten
-from treadle.process_limits import raise_priority, relaxed_gc
+from treadle.process_limits import prefer_oom_kill, relaxed_gc
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def run_managed(config: Path | None) -> int:
     """Serve the ResourceManager that started this process, and end with it. Returns an exit code on failure only."""
     _log_to_stderr()
     Thread(target=_keep_log_short, name="log", daemon=True).start()
-    raise_priority()
+    prefer_oom_kill()
     stdin, out = sys.stdin.buffer, _take_stdout()
     cache: KernelCache | None = None
     try:
@@ -85,7 +85,7 @@ def run_external(connection_file: Path, config: Path | None, group: str | None =
         ConfigError: the settings are wrong.
     """
     _log_to_stderr()
-    raise_priority()
+    prefer_oom_kill()
     secret = new_secret()
     file, cache = ConnectionFile(connection_file, group), kernel_cache(config)
     file.remove_stale()

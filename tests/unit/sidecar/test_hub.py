@@ -156,7 +156,7 @@ def test_applications_that_nobody_serves_are_said_and_proposals_of_their_last_ow
     manager.send()
     plan(prod, [(0, 0, 0)])
     rest.alive = False
-    prod.heard += 1
+    prod.messages += 1
     assert not manager.send().unserved
     prod.alive = False
     assert manager.send().unserved
@@ -167,7 +167,7 @@ def test_an_answer_without_any_sign_of_life_since_the_last_one_does_not_renew_th
     assert not manager.send().unserved
     prod.thinks = rest.thinks = True
     assert manager.send().unserved
-    prod.heard += 1
+    prod.messages += 1
     assert not manager.send().unserved
     assert manager.send().unserved
     rest.thinks = False
