@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -13,6 +16,8 @@ import yaml
 ROOT: Final = Path(__file__).parents[2]
 CORRECT: Final[list[str]] = yaml.safe_load((ROOT / "tests" / "data" / "words.yaml").read_text("utf-8"))
 """Correct uses of the patterns."""
+IN_CODE: Final[dict[str, int]] = yaml.safe_load((ROOT / "tests" / "data" / "words-in-code.yaml").read_text("utf-8"))
+"""The most patterns that docstrings and comments of a package may have; none where it is not named."""
 PATTERNS: Final = {
     "headless": r"\b[Ww]hat (?:is|was|are|were|has|had|they|it|the)\b[^?|]*?[.;:,]",
     "fronted": r"(?:^|[.;:] )Of (?!course)[a-z` ]+",
@@ -100,6 +105,23 @@ def shown() -> dict[str, str]:
     for file in (ROOT / "python" / "treadle" / "dashboard" / "static").glob("*.[jh]*"):
         found[file] = file.read_text("utf-8")
     return {file.relative_to(ROOT).as_posix(): text for file, text in found.items()}
+
+
+def in_code() -> Counter[str]:
+    """Return how many patterns the docstrings and comments of each package have; packages without any are left out."""
+    found: Counter[str] = Counter()
+    for file in (ROOT / "python").rglob("*.py"):
+        package = "/".join(file.relative_to(ROOT / "python").parts[:2])
+        found[package] += sum(counts(_docstrings_and_comments(file.read_text("utf-8"))).values())
+    return +found
+
+
+def _docstrings_and_comments(source: str) -> str:
+    nodes = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = [token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT]
+    return BETWEEN.join([*texts, *comments])
 
 
 def _strings(tree: ast.AST) -> Iterator[str]:
