@@ -21,7 +21,7 @@ public final class ReplyFuzz {
     boolean mutant = Boolean.getBoolean("treadle.fuzz.mutant");
     try {
       ProposalFrame frame = ProposalFrame.parse(content, 4096);
-      status(frame.status());
+      status(frame.status);
     } catch (IOException e) {
       if (mutant) {
         throw new IllegalStateException("planted", e);

@@ -76,7 +76,7 @@ public final class GreedyUsers {
       ask(am, 0, KEYS_OF_AN_APPLICATION, 1);
     }
     Mirror mirror = new Mirror(cluster.scheduler, cluster.scheduler.journal,
-        MirrorSettings.of(16 << 20, Cluster.NEVER_MS), new EngineView(cluster.scheduler.journal::nodeChanged));
+        new MirrorSettings(16 << 20, Cluster.NEVER_MS, 200, 1000), new EngineView(cluster.scheduler.journal::nodeChanged));
     mirror.start(7);
     ThreadMXBean threads = ManagementFactory.getThreadMXBean();
     long[] cpuNs = new long[frames];

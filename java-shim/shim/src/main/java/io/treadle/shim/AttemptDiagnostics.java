@@ -37,10 +37,8 @@ public final class AttemptDiagnostics {
    */
   public static void report(RMApp app, ApplicationAttemptId id, String text) {
     RMAppAttempt attempt = app == null ? null : app.getCurrentAppAttempt();
-    if (attempt == null || !id.equals(attempt.getAppAttemptId())) {
-      return;
-    }
-    if (attempt.getMasterContainer() != null || attempt.getSubmissionContext().getUnmanagedAM()) {
+    if (attempt != null && id.equals(attempt.getAppAttemptId())
+        && (attempt.getMasterContainer() != null || attempt.getSubmissionContext().getUnmanagedAM())) {
       attempt.updateAMLaunchDiagnostics(text == null ? null : Printable.line(text));
     }
   }

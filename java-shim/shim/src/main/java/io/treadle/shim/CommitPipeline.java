@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
-import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.commit.ContainerUpdates;
 import io.treadle.shim.commit.FeatureRules;
 import io.treadle.shim.commit.LeafLimits;
-import io.treadle.shim.commit.Reservations;
 import io.treadle.shim.commit.StarvationGuard;
-import io.treadle.shim.link.AnswerHandler;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.locks.Lock;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -26,7 +24,7 @@ import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
  * reports of the outcome; and between two answers what YARN does beside placing: container updates, reservations,
  * limits of leaves and the rules for features. Runs on the engine's link thread, except where a method says otherwise.
  */
-final class CommitPipeline implements AnswerHandler {
+public class CommitPipeline {
   /** How often reservations (asynchronous scheduling may still make one), limits of leaves and rules are looked at. */
   private static final long UPKEEP_EVERY_MS = 1000;
 
@@ -44,10 +42,11 @@ final class CommitPipeline implements AnswerHandler {
   /** The rule for a feature that forbids the engine to schedule, or null. */
   private volatile String featureRefusal;
 
-  CommitPipeline(SchedulerPort port, ShimMetrics metrics, CommitSettings settings, AskLocks asks, EngineView view) {
+  /** A pipeline that has committed nothing. */
+  public CommitPipeline(SchedulerPort port, ShimMetrics metrics, CommitSettings settings, EngineView view) {
     this.port = port;
     this.metrics = metrics;
-    this.committer = new Committer(port, settings, asks, view);
+    this.committer = new Committer(port, settings, view);
     this.guard = new StarvationGuard(port, settings, committer,
         () -> metrics.add(ShimMetrics.Counter.PLACED_FOR_NEGLECTED, 1));
     this.updates = new ContainerUpdates(port, settings, view);
@@ -56,6 +55,11 @@ final class CommitPipeline implements AnswerHandler {
   /** Who bounds how long a request waits beside idle room. */
   StarvationGuard guard() {
     return guard;
+  }
+
+  /** What an AM holds while it changes its asks and takes its containers. Any thread. */
+  Lock asks(ApplicationAttemptId attempt) {
+    return committer.asksOf(attempt);
   }
 
   /** An AM asked for an increase or a promotion of containers. The AM's thread. */
@@ -73,7 +77,10 @@ final class CommitPipeline implements AnswerHandler {
     return featureRefusal == null;
   }
 
-  @Override
+  /**
+   * Why proposals must not be committed now although the mode is {@code enforce}, in words for an administrator that
+   * name the key to change, or null.
+   */
   public String refusal() {
     long nowMs = Time.monotonicNow();
     if (refreshed || nowMs - rulesReadMs >= UPKEEP_EVERY_MS) {
@@ -90,13 +97,18 @@ final class CommitPipeline implements AnswerHandler {
     featureRefusal = FeatureRules.refusal(port.scheduler(), overridesGuarantees, overridesOrder);
   }
 
-  /** Any thread. */
-  @Override
+  /** Whether the engine has lost the lease because it places nothing, one reason for a {@link #refusal}. Any thread. */
   public boolean starving() {
     return guard.suspension() != null;
   }
 
-  @Override
+  /**
+   * Takes what the engine says of itself; {@link #refusal} depends on its policy.
+   *
+   * @param guarantees whether it shares the cluster otherwise than the queues' capacities say
+   * @param order whether it serves the applications of a queue otherwise than the queue's own order says
+   * @param texts what applications should know, by their index
+   */
   public void status(boolean guarantees, boolean order, Map<Integer, String> texts, Directory directory) {
     overridesGuarantees = guarantees;
     overridesOrder = order;
@@ -111,12 +123,12 @@ final class CommitPipeline implements AnswerHandler {
     diagnostics.show(port.scheduler().getRMContext(), attempts);
   }
 
-  @Override
+  /** Whether the RM hands out containers yet: not while it recovers. */
   public boolean ready() {
     return committer.isReady();
   }
 
-  @Override
+  /** The engine has just got the lease: native reservations go, limits are computed afresh. */
   public void entered() {
     keepUp();
     updates.markAll();
@@ -124,11 +136,17 @@ final class CommitPipeline implements AnswerHandler {
 
   private void keepUp() {
     keptUpMs = Time.monotonicNow();
-    Reservations.releaseAll(port);
+    Committer.releaseReservations(port);
     LeafLimits.refresh(port);
   }
 
-  @Override
+  /**
+   * Commits an answer's proposals, each only while {@code mayCommit}, after what the shim places by itself.
+   *
+   * @param isOver whether the time for that is over; a batch that has begun is finished
+   * @return how many proposals were looked at
+   * @throws OwnFailureException if every proposal ended in an exception
+   */
   public int commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
       BooleanSupplier isOver) throws OwnFailureException {
     beforeCommit(mayCommit);
@@ -153,17 +171,27 @@ final class CommitPipeline implements AnswerHandler {
     updates.place(mayCommit);
   }
 
-  @Override
+  /** Looks at an answer's proposals as {@code observe_only} does; changes nothing. */
   public void observe(ProposalFrame answer, Directory directory, int limit) {
     updates.release();
     report(answer, committer.judge(answer, directory, limit), directory);
   }
 
   private void report(ProposalFrame answer, CommitResult result, Directory directory) {
-    long sequence = answer.sequence();
+    long sequence = answer.sequence;
     for (int position = 0; position < result.size(); position++) {
       metrics.fate(result.fate(position));
       directory.fate(sequence, position, result.fate(position));
+    }
+  }
+
+  /** Something failed on the ResourceManager's side, through no fault of the engine's. */
+  public static final class OwnFailureException extends Exception {
+    private static final long serialVersionUID = 1L;
+
+    /** With what failed, in words. */
+    public OwnFailureException(String message) {
+      super(message);
     }
   }
 }

@@ -4,18 +4,15 @@ package io.treadle.shim;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.Consumer;
-import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.Resource;
 
 /**
- * Where the engine is shown less than the scheduler has: room on nodes that is kept for increases of containers there,
- * and request keys beyond {@link Cap}. Commits and the search for asks that could be placed go by it, too. Used by the
- * link thread only.
+ * Where the engine is shown less than the scheduler has: room on nodes that is kept for increases of containers there.
+ * Commits and the search for asks that could be placed go by it, too. Used by the link thread only.
  */
 public final class EngineView {
   private final Map<NodeId, Resource> held = new HashMap<>();
-  private final Map<ApplicationAttemptId, Integer> keys = new HashMap<>();
   private final Consumer<NodeId> changed;
 
   /**
@@ -37,25 +34,6 @@ public final class EngineView {
     Resource before = amount == null ? held.remove(node) : held.put(node, amount);
     if (amount == null ? before != null : !amount.equals(before)) {
       changed.accept(node);
-    }
-  }
-
-  /** How many of an attempt's first request keys the engine knows at most. */
-  public int keys(ApplicationAttemptId attempt) {
-    return keys.getOrDefault(attempt, Cap.REQUEST_KEYS.ofApplication);
-  }
-
-  /** The link has ended: the mirror says it all again. */
-  public void forgetKeys() {
-    keys.clear();
-  }
-
-  /** Shows the engine so many of an attempt's first request keys at most; null if only the application's cap counts. */
-  public void keys(ApplicationAttemptId attempt, Integer most) {
-    if (most == null) {
-      keys.remove(attempt);
-    } else {
-      keys.put(attempt, most);
     }
   }
 }

@@ -17,7 +17,6 @@ import org.apache.hadoop.thirdparty.com.google.common.base.Throwables;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceLimits;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.FairOrderingPolicy;
@@ -63,7 +62,7 @@ public final class LeafQueues {
    */
   @SuppressWarnings("unchecked")
   public static OrderingPolicy<FiCaSchedulerApp> orderingPolicy(CSQueue leaf) {
-    return (OrderingPolicy<FiCaSchedulerApp>) call(ORDERING_POLICY, leaf);
+    return (OrderingPolicy<FiCaSchedulerApp>) reflect(() -> ORDERING_POLICY.invoke(leaf));
   }
 
   /**
@@ -94,35 +93,16 @@ public final class LeafQueues {
     return Optional.of(offered);
   }
 
-  /** The limit of an active user of a leaf in a partition, the one that a commit is checked against. */
-  public static Resource activeUserLimit(
-      CSQueue leaf, String user, Resource cluster, String partition, SchedulingMode mode) {
-    return users(leaf).getComputedResourceLimitForActiveUsers(user, cluster, partition, mode);
-  }
-
-  /** How many times a leaf's capacity one user may get; negative for no limit. */
-  public static float userLimitFactor(CSQueue leaf) {
-    return users(leaf).getUserLimitFactor();
-  }
-
-  /** What a leaf knows of a user, or null if it has gone. */
-  public static UsersManager.User user(CSQueue leaf, String user) {
-    return users(leaf).getUser(user);
-  }
-
-  private static UsersManager users(CSQueue leaf) {
+  /** The users of a leaf, their limits, which a commit is checked against, and what they use. */
+  public static UsersManager users(CSQueue leaf) {
     return (UsersManager) leaf.getAbstractUsersManager();
   }
 
   /** The limit of a leaf that its AM limit follows: what it uses and what is left for it in the default partition. */
   public static Resource limit(CSQueue leaf) {
-    try {
-      Object limit = LIMIT.get(leaf);
-      synchronized (limit) {
-        return (Resource) call(GET_LIMIT, limit);
-      }
-    } catch (IllegalAccessException e) {
-      throw new IllegalStateException(e);
+    Object limit = reflect(() -> LIMIT.get(leaf));
+    synchronized (limit) {
+      return (Resource) reflect(() -> GET_LIMIT.invoke(limit));
     }
   }
 
@@ -133,13 +113,11 @@ public final class LeafQueues {
    * @param limit not above the leaf's own maximum
    */
   public static void setLimit(CSQueue leaf, Resource cluster, Resource limit) {
-    try {
+    reflect(() -> {
       LAST_LIMIT.set(leaf, new ResourceLimits(limit));
-    } catch (IllegalAccessException e) {
-      throw new IllegalStateException(e);
-    }
-    call(TAKE_LAST_LIMIT, leaf, cluster);
-    call(ACTIVATE, leaf);
+      TAKE_LAST_LIMIT.invoke(leaf, cluster);
+      return ACTIVATE.invoke(leaf);
+    });
   }
 
   private static Class<?> leafClass() {
@@ -169,14 +147,13 @@ public final class LeafQueues {
     }
   }
 
-  private static Object call(Method method, Object owner, Object... arguments) {
+  private static Object reflect(Callable<Object> access) {
     try {
-      return method.invoke(owner, arguments);
-    } catch (InvocationTargetException e) {
-      Throwables.throwIfUnchecked(e.getCause());
-      throw new IllegalStateException(e.getCause());
-    } catch (IllegalAccessException e) {
-      throw new IllegalStateException(e);
+      return access.call();
+    } catch (Exception e) {
+      Throwable cause = e instanceof InvocationTargetException ? e.getCause() : e;
+      Throwables.throwIfUnchecked(cause);
+      throw new IllegalStateException(cause);
     }
   }
 }

@@ -26,9 +26,4 @@ public final class Printable {
   public static String cut(String text, int most) {
     return text.length() <= most ? text : text.substring(0, most) + "...";
   }
-
-  /** Returns the first {@code most} characters of a text. */
-  public static String first(String text, int most) {
-    return text.length() <= most ? text : text.substring(0, most);
-  }
 }

@@ -15,6 +15,16 @@ public interface SchedulerPort {
   /** The scheduler's own write lock. */
   Lock writeLock();
 
+  /** Does some work under a lock. */
+  static void locked(Lock lock, Runnable work) {
+    lock.lock();
+    try {
+      work.run();
+    } finally {
+      lock.unlock();
+    }
+  }
+
   /**
    * Whether a heartbeat is being handled or waits for the scheduler's lock. All heartbeats and events of applications
    * come through one thread, so a thread that holds the lock for long should let it in.

@@ -10,7 +10,9 @@ import java.lang.invoke.MethodType;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
+import org.apache.hadoop.thirdparty.com.google.common.base.Suppliers;
 
 /**
  * Looks up, in the running Hadoop, everything of Hadoop that the shim's own class files refer to, by the list that the
@@ -24,6 +26,7 @@ public final class SelfCheck {
   private static final String LIST = "hadoop-references";
   private static final int MISSING_SHOWN = 10;
   private static final MethodHandles.Lookup LOOKUP = MethodHandles.lookup();
+  private static final Supplier<String> VERDICT = Suppliers.memoize(() -> of(SelfCheck.class.getClassLoader()));
 
   private SelfCheck() {
   }
@@ -41,11 +44,7 @@ public final class SelfCheck {
    * @return what is wrong, in words for an administrator, or null
    */
   public static String verdict() {
-    return Verdict.TEXT;
-  }
-
-  private static final class Verdict {
-    private static final String TEXT = of(SelfCheck.class.getClassLoader());
+    return VERDICT.get();
   }
 
   private static String of(ClassLoader loader) {
@@ -76,35 +75,23 @@ public final class SelfCheck {
     List<String> missing = new ArrayList<>();
     for (String line : list) {
       String[] parts = line.split(" ");
-      if (parts.length == 1 ? !isClass(parts[0], loader) : !isMember(parts[0], parts[1], parts[2], loader)) {
+      if (!exists(parts, loader)) {
         missing.add(parts[0].replace('/', '.') + line.substring(parts[0].length()).replaceFirst(" ", "."));
       }
     }
     return missing;
   }
 
-  private static Class<?> load(String name, ClassLoader loader) throws ClassNotFoundException {
-    return Class.forName(name.replace('/', '.'), false, loader);
-  }
-
-  private static boolean isClass(String name, ClassLoader loader) {
+  private static boolean exists(String[] line, ClassLoader loader) {
     try {
-      load(name, loader);
-      return true;
-    } catch (ClassNotFoundException | LinkageError e) {
-      return false;
-    }
-  }
-
-  private static boolean isMember(String owner, String name, String descriptor, ClassLoader loader) {
-    try {
-      Class<?> type = load(owner, loader);
-      if (!descriptor.startsWith("(")) {
-        LOOKUP.findGetter(type, name, MethodType.fromMethodDescriptorString("()" + descriptor, loader).returnType());
-      } else if ("<init>".equals(name)) {
-        LOOKUP.findConstructor(type, MethodType.fromMethodDescriptorString(descriptor, loader));
-      } else {
-        LOOKUP.findVirtual(type, name, MethodType.fromMethodDescriptorString(descriptor, loader));
+      Class<?> type = Class.forName(line[0].replace('/', '.'), false, loader);
+      if (line.length > 1 && !line[2].startsWith("(")) {
+        MethodType getter = MethodType.fromMethodDescriptorString("()" + line[2], loader);
+        LOOKUP.findGetter(type, line[1], getter.returnType());
+      } else if (line.length > 1 && "<init>".equals(line[1])) {
+        LOOKUP.findConstructor(type, MethodType.fromMethodDescriptorString(line[2], loader));
+      } else if (line.length > 1) {
+        LOOKUP.findVirtual(type, line[1], MethodType.fromMethodDescriptorString(line[2], loader));
       }
       return true;
     } catch (IllegalAccessException e) {
@@ -112,7 +99,7 @@ public final class SelfCheck {
     } catch (ReflectiveOperationException | TypeNotPresentException e) {
       return false;
     } catch (LinkageError e) {
-      return true; // another class that its members mention is not there: no proof of anything
+      return line.length > 1; // another class that its members mention is not there: no proof of anything
     }
   }
 }

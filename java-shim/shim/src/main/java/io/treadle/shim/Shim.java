@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
-import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.Headroom;
 import io.treadle.shim.commit.TreadleCommitRequest;
@@ -54,7 +53,6 @@ public class Shim {
   private final Lease lease;
   private final CommitPipeline pipeline;
   private final Unjudgeable unjudgeable = new Unjudgeable();
-  private final AskLocks asks = new AskLocks();
   private final ShimMetrics metrics;
   /** Null unless we are started, fit for this Hadoop, and the mode is, or was since the start, another than off. */
   private volatile Link link;
@@ -75,20 +73,24 @@ public class Shim {
       error = e.getMessage();
       LOG.error("Treadle is off: {}", error);
     }
-    taps = new Taps(journal, port, t -> escapes.caught("taps", t));
+    taps = new Taps(journal, port);
     long staleMs = config.nodeStaleMs(conf);
     CommitSettings commits = new CommitSettings(config.batchSize, staleMs, Time::monotonicNow);
     EngineView view = new EngineView(journal::nodeChanged);
     lease = new Lease(System::nanoTime, config.leaseMs);
-    mirror =
-        new Mirror(port, journal, MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)), view);
-    metrics = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, escapes::count);
-    pipeline = new CommitPipeline(port, metrics, commits, asks, view);
+    MirrorSettings bounds = new MirrorSettings(config.frameMaxBytes, NodeCondition.noticeMs(staleMs), 200, 1000);
+    mirror = new Mirror(port, journal, bounds, view);
+    metrics = new ShimMetrics();
+    pipeline = new CommitPipeline(port, metrics, commits, view);
+    metrics.gauge("LeaseHeld", () -> lease.held() ? 1 : 0);
+    metrics.gauge("LeaseFlips", lease::flips);
+    metrics.gauge("Snapshots", mirror::snapshots);
+    metrics.gauge("Escapes", escapes::count);
     metrics.gauge("Stalled", () -> pipeline.starving() ? 1 : 0);
     metrics.gauge("Schedules", () -> schedules() ? 1 : 0);
     journal.onMark(this::signal);
     configure();
-    metrics.troubles().note(Troubles.Kind.SETTINGS, error);
+    metrics.troubles.note(Troubles.Kind.SETTINGS, error);
     reportIgnored(conf);
   }
 
@@ -148,7 +150,7 @@ public class Shim {
     String unfit = unfitness();
     if (unfit != null) {
       LOG.error("Treadle stays off, the CapacityScheduler schedules: {}", unfit);
-      metrics.troubles().note(Troubles.Kind.SETTINGS, unfit);
+      metrics.troubles.note(Troubles.Kind.SETTINGS, unfit);
       metrics.show(ShimMetrics.Text.REFUSAL, unfit);
       return;
     }
@@ -231,7 +233,7 @@ public class Shim {
   public synchronized void refreshed(Configuration conf, ShimConfig checked, IllegalArgumentException refused) {
     if (refused != null) {
       LOG.error("Treadle keeps mode {}: {}", config.mode.text(), refused.getMessage());
-      metrics.troubles().note(Troubles.Kind.SETTINGS, refused.getMessage());
+      metrics.troubles.note(Troubles.Kind.SETTINGS, refused.getMessage());
     }
     if (checked != null) {
       if (checked.mode != config.mode) {
@@ -240,7 +242,7 @@ public class Shim {
       }
       config = checked;
       settingsRead = true;
-      metrics.troubles().note(Troubles.Kind.SETTINGS, "");
+      metrics.troubles.note(Troubles.Kind.SETTINGS, "");
       configure();
     }
     reportIgnored(conf);
@@ -251,7 +253,7 @@ public class Shim {
 
   /** What an AM holds while it changes its asks and takes its containers. Any thread. */
   public Lock asks(ApplicationAttemptId attempt) {
-    return asks.of(attempt);
+    return pipeline.asks(attempt);
   }
 
   /** An AM asked for updates of its containers. */
@@ -274,7 +276,7 @@ public class Shim {
   /** A commit succeeded, ours or a native one; {@code am}: for the container of an ApplicationMaster. */
   public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request, boolean am) {
     boolean byTreadle = request instanceof TreadleCommitRequest;
-    taps.committed(request, byTreadle, am);
+    taps.mark(all -> all.committed(request, byTreadle, am));
     if (!request.getContainersToAllocate().isEmpty()) {
       SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed =
           request.getFirstAllocatedOrReservedContainer().getAllocatedOrReservedContainer();

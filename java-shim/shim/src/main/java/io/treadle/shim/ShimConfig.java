@@ -9,7 +9,6 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
 import java.util.TreeSet;
-import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 
@@ -97,13 +96,14 @@ public final class ShimConfig {
     this.atStart = atStart;
     Reader settings = new Reader(own);
     known = settings.keys;
-    mode = settings.oneOf(MODE, Mode.class, Mode.OBSERVE_ONLY);
+    String modeText = settings.oneOf(MODE, "observe_only", "enforce", "observe_only", "off");
+    mode = Mode.valueOf(modeText.toUpperCase(Locale.ROOT));
     leaseMs = settings.number(LEASE_MS, 2000, 100, 600_000);
     tickMs = settings.number(TICK_MS, Math.min(10, leaseMs / 4), 1, leaseMs / 4,
         "a quarter of " + LEASE_MS + ", which is " + leaseMs);
     starvationMs = settings.number(STARVATION_MS, 600_000, 0, DAY_MS);
     starvationHoldMs = settings.number(STARVATION_HOLD_MS, 3_600_000, 0, DAY_MS);
-    external = settings.oneOf(SIDECAR, Sidecar.class, Sidecar.MANAGED) == Sidecar.EXTERNAL;
+    external = settings.oneOf(SIDECAR, "managed", "managed", "external").equals("external");
     pythonCommand = settings.text(PYTHON_COMMAND, "treadle");
     configFile = settings.text(CONFIG_FILE, "");
     String log = settings.text(SIDECAR_LOG_FILE, "");
@@ -224,12 +224,8 @@ public final class ShimConfig {
 
     /** As written in yarn-site.xml. */
     public String text() {
-      return Reader.text(this);
+      return name().toLowerCase(Locale.ROOT);
     }
-  }
-
-  private enum Sidecar {
-    MANAGED, EXTERNAL
   }
 
   /** Reads single values, and says what is wrong with one in words for an administrator. */
@@ -271,19 +267,12 @@ public final class ShimConfig {
           + (mostIs == null ? "" : " (" + mostIs + ")"), standard);
     }
 
-    <E extends Enum<E>> E oneOf(String key, Class<E> type, E standard) {
-      String value = text(key, text(standard));
-      for (E constant : type.getEnumConstants()) {
-        if (value.equals(text(constant))) {
-          return constant;
-        }
+    String oneOf(String key, String standard, String... allowed) {
+      String value = text(key, standard);
+      if (Arrays.asList(allowed).contains(value)) {
+        return value;
       }
-      throw bad(key, value, Arrays.stream(type.getEnumConstants()).map(Reader::text).collect(Collectors.joining(", ")),
-          text(standard));
-    }
-
-    private static String text(Enum<?> constant) {
-      return constant.name().toLowerCase(Locale.ROOT);
+      throw bad(key, value, String.join(", ", allowed), standard);
     }
 
     private static IllegalArgumentException bad(String key, String value, String allowed, Object standard) {

@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
-import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.metrics.ShimMetrics;
 import java.util.Collections;
@@ -24,8 +23,8 @@ class CommitPipelineTest {
       cluster.node("two", 8192, 8);
       MockAM am = cluster.startAm(cluster.submit("a", "ann", 1024), node);
       CommitPipeline pipeline = new CommitPipeline(cluster.scheduler(),
-          new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0),
-          new CommitSettings(48, Proposer.NODE_STALE_MS, Time::monotonicNow), new AskLocks(),
+          new ShimMetrics(),
+          new CommitSettings(48, Proposer.NODE_STALE_MS, Time::monotonicNow),
           new EngineView(any -> { }));
       am.allocate("*", 5120, 3, Collections.emptyList());
       cluster.heartbeatAll();

@@ -15,16 +15,16 @@ final class FrameReader {
   static final int FLAG_MORE = 2;
   static final int FLAG_OBSERVE = 4;
 
-  static final int RESOURCE_TYPES = io.treadle.shim.wire.Section.RESOURCE_TYPES.kind();
-  static final int QUEUES = io.treadle.shim.wire.Section.QUEUES.kind();
-  static final int QUEUE_LIMITS = io.treadle.shim.wire.Section.QUEUE_LIMITS.kind();
-  static final int USERS = io.treadle.shim.wire.Section.USERS.kind();
-  static final int NODES = io.treadle.shim.wire.Section.NODES.kind();
-  static final int NODES_FREE = io.treadle.shim.wire.Section.NODES_FREE.kind();
-  static final int APPLICATIONS = io.treadle.shim.wire.Section.APPLICATIONS.kind();
-  static final int BLACKLIST = io.treadle.shim.wire.Section.BLACKLIST.kind();
-  static final int REQUESTS = io.treadle.shim.wire.Section.REQUESTS.kind();
-  static final int FATES = io.treadle.shim.wire.Section.FATES.kind();
+  static final int RESOURCE_TYPES = io.treadle.shim.wire.Section.RESOURCE_TYPES.kind;
+  static final int QUEUES = io.treadle.shim.wire.Section.QUEUES.kind;
+  static final int QUEUE_LIMITS = io.treadle.shim.wire.Section.QUEUE_LIMITS.kind;
+  static final int USERS = io.treadle.shim.wire.Section.USERS.kind;
+  static final int NODES = io.treadle.shim.wire.Section.NODES.kind;
+  static final int NODES_FREE = io.treadle.shim.wire.Section.NODES_FREE.kind;
+  static final int APPLICATIONS = io.treadle.shim.wire.Section.APPLICATIONS.kind;
+  static final int BLACKLIST = io.treadle.shim.wire.Section.BLACKLIST.kind;
+  static final int REQUESTS = io.treadle.shim.wire.Section.REQUESTS.kind;
+  static final int FATES = io.treadle.shim.wire.Section.FATES.kind;
 
   private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'F' << 24;
 

@@ -32,8 +32,8 @@ class FirstFitEngineTest {
     application(0, true, false);
     request(0, 20, 10);
     ProposalFrame answer = decide(true);
-    assertEquals(EPOCH, answer.epoch());
-    assertEquals(1, answer.sequence());
+    assertEquals(EPOCH, answer.epoch);
+    assertEquals(1, answer.sequence);
     Map<Integer, Integer> perNode = new HashMap<>();
     for (int i = 0; i < answer.size(); i++) {
       perNode.merge(answer.node(i), 1, Integer::sum);
@@ -45,7 +45,7 @@ class FirstFitEngineTest {
   @Test
   void aResourceThatIsNotCountedKeepsNothingAway() throws Exception {
     types(true, false);
-    writer.section(Section.NODES).i32(0).name(0).name(0).name(0).u8(1).amounts(new long[] {2048, 0})
+    writer.section(Section.NODES).add(0).add(0).add(0).add(0).add(1).amounts(new long[] {2048, 0})
         .amounts(new long[] {2048, 0}).end();
     application(0, true, false);
     request(0, 20, 2);
@@ -97,7 +97,7 @@ class FirstFitEngineTest {
     fates(1, 1, 9);
     assertEquals(1, decide(false).size(), "rejected: nothing has changed");
     fates(2, 1, 0);
-    writer.section(Section.NODES_FREE).i32(0).amounts(new long[] {0, 0}).end();
+    writer.section(Section.NODES_FREE).add(0).amounts(new long[] {0, 0}).end();
     request(0, 20, 1);
     assertEquals(0, decide(false).size(), "nothing is free");
     request(0, 20, 0);
@@ -113,7 +113,7 @@ class FirstFitEngineTest {
     application(0, true, false, 0);
     request(0, 20, 3);
     assertEquals(3, decide(true).size());
-    writer.section(Section.NODES_FREE).i32(0).amounts(new long[] {8192, 1000}).end();
+    writer.section(Section.NODES_FREE).add(0).amounts(new long[] {8192, 1000}).end();
     request(0, 20, 4);
     assertEquals(1, decide(false).size(), "one more is asked for, and no more than that");
     request(0, 20, 9);
@@ -141,11 +141,11 @@ class FirstFitEngineTest {
   @Test
   void aGapAsksForASnapshot() throws Exception {
     types(true, true);
-    assertFalse(decide(true).resend());
+    assertFalse(decide(true).resend);
     sequence++;
-    assertTrue(decide(false).resend());
-    assertTrue(decide(false).resend(), "until the snapshot comes");
-    assertFalse(decide(true).resend());
+    assertTrue(decide(false).resend);
+    assertTrue(decide(false).resend, "until the snapshot comes");
+    assertFalse(decide(true).resend);
   }
 
   @Test
@@ -156,24 +156,24 @@ class FirstFitEngineTest {
 
   private void types(boolean... counted) {
     for (boolean one : counted) {
-      writer.section(Section.RESOURCE_TYPES).name(0).name(0).flag(one).i64(0).i64(1 << 20).end();
+      writer.section(Section.RESOURCE_TYPES).add(0).add(0).flag(one).add(0).add(1 << 20).end();
     }
   }
 
   private void queue(int index, int parent, long maximumMb, long usedMb) {
-    writer.section(Section.QUEUES).i32(index).i32(parent).name(0).u8(1).flag(parent >= 0).name(0).u8(0).i32(0).end();
+    writer.section(Section.QUEUES).add(index).add(parent).add(0).add(1).flag(parent >= 0).add(0).add(0).add(0).end();
     limits(index, maximumMb, usedMb);
   }
 
   private void limits(int index, long maximumMb, long usedMb) {
-    SectionWriter limits = writer.section(Section.QUEUE_LIMITS).i32(index).name(0).amounts(new long[2]);
+    SectionWriter limits = writer.section(Section.QUEUE_LIMITS).add(index).add(0).amounts(new long[2]);
     limits.amounts(new long[] {maximumMb, 100}).amounts(new long[] {usedMb, 0});
     limits.amounts(new long[2]).amounts(new long[2]).amounts(new long[2]).end();
   }
 
   private void node(int index, long freeMb) {
     long[] free = {freeMb, 1000};
-    writer.section(Section.NODES).i32(index).name(0).name(0).name(0).u8(1).amounts(free).amounts(free).end();
+    writer.section(Section.NODES).add(index).add(0).add(0).add(0).add(1).amounts(free).amounts(free).end();
   }
 
   private void application(int index, boolean active, boolean awaitingAm) {
@@ -181,18 +181,18 @@ class FirstFitEngineTest {
   }
 
   private void application(int index, boolean active, boolean awaitingAm, int queue) {
-    SectionWriter row = writer.section(Section.APPLICATIONS).i32(index).i64(0).i32(index).i32(1);
-    row.name(0).name(0).name(0).i32(queue).name(0).i32(0).i64(0).i64(index);
-    row.u8(active ? 1 : 2).flag(awaitingAm).u8(0).end();
+    SectionWriter row = writer.section(Section.APPLICATIONS).add(index).add(0).add(index).add(1);
+    row.add(0).add(0).add(0).add(queue).add(0).add(0).add(0).add(index);
+    row.add(active ? 1 : 2).flag(awaitingAm).add(0).end();
   }
 
   private void request(int application, int priority, int count) {
-    SectionWriter row = writer.section(Section.REQUESTS).i32(application).i32(0).i32(priority).i64(-1).i32(count);
-    row.flag(true).flag(false).name(0).amounts(ONE_GB).end();
+    SectionWriter row = writer.section(Section.REQUESTS).add(application).add(0).add(priority).add(-1).add(count);
+    row.flag(true).flag(false).add(0).amounts(ONE_GB).end();
   }
 
   private void fates(long answered, int count, int fate) {
-    writer.section(Section.FATES).i64(answered).i32(0).i32(count).u8(fate).end();
+    writer.section(Section.FATES).add(answered).add(0).add(count).add(fate).end();
   }
 
   private ProposalFrame decide(boolean snapshot) throws Exception {

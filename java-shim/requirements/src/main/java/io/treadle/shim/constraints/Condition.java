@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.constraints;
 
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.hadoop.util.ComparableVersion;
+import org.apache.hadoop.yarn.api.records.NodeAttribute;
+import org.apache.hadoop.yarn.api.records.NodeAttributeKey;
+import org.apache.hadoop.yarn.api.records.ResourceInformation;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
 
 /**
  * What must hold of one value of a node: {@code name op value[|value]}, case ignored. {@code treadle.constraints} is
@@ -21,6 +28,9 @@ final class Condition {
   /** Operators of two characters first: the longest that stands there is meant. */
   private static final Pattern FORM = Pattern.compile(
       " *(" + WORD + "(?:/" + WORD + ")?) *(!=|>=|<=|=|>|<)(" + VALUE + "(?:\\|" + VALUE + ")*+)");
+
+  /** How requirements name the partition of nodes without a label. */
+  private static final String DEFAULT_PARTITION = "default";
 
   private final String name;
   private final String op;
@@ -45,8 +55,8 @@ final class Condition {
   }
 
   /** Whether it holds of a node; where there is no such value only {@code !=} does. */
-  boolean holds(NodeFacts node) {
-    return node.values(name).stream().anyMatch(this::admits) != "!=".equals(op);
+  boolean holds(SchedulerNode node) {
+    return values(node, name).stream().anyMatch(this::admits) != "!=".equals(op);
   }
 
   private boolean admits(String value) {
@@ -67,5 +77,53 @@ final class Condition {
 
   private static int order(String left, String right) {
     return new ComparableVersion(left).compareTo(new ComparableVersion(right));
+  }
+
+  /**
+   * What the node has under a name in lower case: {@code rack}, {@code host}, {@code partition}, the total of a
+   * resource type, else an attribute; without a prefix those of that name under any prefix.
+   *
+   * @throws java.util.ConcurrentModificationException if the attributes changed meanwhile: the scheduler's set is a
+   *     view of a map that other threads change
+   */
+  private static List<String> values(SchedulerNode node, String name) {
+    switch (name) {
+      case "rack":
+        return Collections.singletonList(node.getRackName());
+      case "host":
+        // the scheduler's name of a node may end in its port
+        return Collections.singletonList(node.getNodeName().replaceFirst(":[0-9]+$", ""));
+      case "partition":
+        String partition = node.getPartition();
+        return Collections.singletonList(partition == null || partition.isEmpty() ? DEFAULT_PARTITION : partition);
+      default:
+        List<String> totals = totals(node, name);
+        return totals.isEmpty() ? attributes(node, name) : totals;
+    }
+  }
+
+  private static List<String> totals(SchedulerNode node, String name) {
+    List<String> found = new ArrayList<>(1);
+    for (ResourceInformation type : node.getTotalResource().getResources()) {
+      if (type.getName().toLowerCase(Locale.ROOT).equals(name)) {
+        found.add(Long.toString(type.getValue()));
+      }
+    }
+    return found;
+  }
+
+  private static List<String> attributes(SchedulerNode node, String name) {
+    Set<NodeAttribute> attributes = node.getNodeAttributes();
+    boolean full = name.indexOf('/') >= 0;
+    List<String> found = new ArrayList<>(1);
+    for (NodeAttribute attribute : attributes == null ? Collections.<NodeAttribute>emptySet() : attributes) {
+      NodeAttributeKey key = attribute.getAttributeKey();
+      String whole = key.getAttributePrefix() + "/" + key.getAttributeName();
+      String lower = (full ? whole : key.getAttributeName()).toLowerCase(Locale.ROOT);
+      if (lower.equals(name)) {
+        found.add(String.valueOf(attribute.getAttributeValue()));
+      }
+    }
+    return found;
   }
 }

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.apache.hadoop.thirdparty.com.google.common.cache.Cache;
 import org.apache.hadoop.thirdparty.com.google.common.cache.CacheBuilder;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
@@ -31,17 +32,14 @@ final class Requirement {
   private static final Cache<List<String>, Requirement> MADE = CacheBuilder.newBuilder().maximumSize(1024).build();
 
   private final List<Condition> conditions = new ArrayList<>(0);
-  private String error;
+  /** Why it cannot be met by any node and how to put it right, or null. */
+  String error;
 
   /** What an application requires; null, an application that has gone, requires nothing. */
   static Requirement of(RMApp app) {
-    List<String> texts = new ArrayList<>(0);
     Set<String> tags = app == null ? null : app.getApplicationTags();
-    for (String tag : tags == null ? Collections.<String>emptySet() : tags) {
-      if (tag.startsWith(TAG)) {
-        texts.add(tag.substring(TAG.length()));
-      }
-    }
+    List<String> texts = (tags == null ? Collections.<String>emptySet() : tags).stream()
+        .filter(tag -> tag.startsWith(TAG)).map(tag -> tag.substring(TAG.length())).collect(Collectors.toList());
     Map<String, String> environment = app == null ? null : app.getApplicationSchedulingEnvs();
     String variable = environment == null ? null : environment.get(VARIABLE);
     if (variable != null) {
@@ -82,18 +80,12 @@ final class Requirement {
     return conditions.isEmpty();
   }
 
-  /** Why it cannot be met by any node and how to put it right, or null. */
-  String error() {
-    return error;
-  }
-
   /**
    * Whether a node will do.
    *
    * @throws java.util.ConcurrentModificationException if the node's attributes changed while they were read
    */
   boolean admits(SchedulerNode node) {
-    NodeFacts facts = new NodeFacts(node);
-    return error == null && conditions.stream().allMatch(condition -> condition.holds(facts));
+    return error == null && conditions.stream().allMatch(condition -> condition.holds(node));
   }
 }

@@ -86,8 +86,8 @@ public class TreadlePlacementAllocator<N extends SchedulerNode> extends Locality
     if (attempt.getMasterContainer() == null && !attempt.getSubmissionContext().getUnmanagedAM()) {
       return true;
     }
-    if (required.error() != null) {
-      attempt.updateAMLaunchDiagnostics(required.error());
+    if (required.error != null) {
+      attempt.updateAMLaunchDiagnostics(required.error);
     }
     return false;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
+import io.treadle.shim.LeafQueues;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.Map;
@@ -8,7 +9,6 @@ import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.NodeType;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
@@ -28,28 +28,24 @@ final class Assumptions {
     return byPartition == null ? null : byPartition.get(partition);
   }
 
-  /** How many asks of a request key are assumed to be served. */
-  int served(Object asks) {
-    return served(asks, ResourceRequest.ANY);
-  }
-
-  /** How many of those that name a node, a rack or {@code *} are. */
+  /** How many asks of a request key that name a node, a rack or {@code *} are assumed to be served. */
   int served(Object asks, String resourceName) {
     Map<String, Integer> byName = served.isEmpty() ? null : served.get(asks);
     return byName == null ? 0 : byName.getOrDefault(resourceName, 0);
   }
 
   /** Takes a placement as if it were committed. */
-  void add(Placement placement, UsersManager.User user) {
-    change(placement, user, 1);
+  void add(Placement placement) {
+    placement.user = LeafQueues.users(placement.leaf).getUser(placement.app.getUser());
+    change(placement, 1);
   }
 
   /** Takes back what {@link #add} did. */
-  void remove(Placement placement, UsersManager.User user) {
-    change(placement, user, -1);
+  void remove(Placement placement) {
+    change(placement, -1);
   }
 
-  private void change(Placement placement, UsersManager.User user, int sign) {
+  private void change(Placement placement, int sign) {
     String partition = placement.node.getPartition();
     Resource amount = sign > 0 ? placement.capability : Resources.negate(placement.capability);
     serve(placement.asks, ResourceRequest.ANY, sign);
@@ -60,8 +56,8 @@ final class Assumptions {
       serve(placement.asks, placement.node.getNodeName(), sign);
     }
     take(placement.node, partition, amount);
-    if (user != null) {
-      take(user, partition, amount);
+    if (placement.user != null) {
+      take(placement.user, partition, amount);
     }
     for (CSQueue queue = placement.leaf; queue != null; queue = queue.getParent()) {
       take(queue, partition, amount);

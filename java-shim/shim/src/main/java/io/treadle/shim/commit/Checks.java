@@ -18,19 +18,22 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.nodelabels.CommonNodeLabelsManager;
+import org.apache.hadoop.yarn.server.resourcemanager.nodelabels.RMNodeLabelsManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.NodeType;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.PendingAsk;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
  * Every check of a proposal that {@code tryCommit} leaves out, because the stock scheduler has done it before it gets
- * there. Of one batch: what is the same for all its proposals is found out once, and the caller holds a lock of the
- * scheduler for as long as it has the object.
+ * there; and the reasons of {@code tryCommit}, which gives none. Of one batch: what is the same for all its proposals
+ * is found out once, and the caller holds a lock of the scheduler for as long as it has the object.
  */
 final class Checks {
   private final CapacityScheduler scheduler;
@@ -137,11 +140,6 @@ final class Checks {
     return new Found<>(node, NodeCondition.reasonAgainst(node, directory.baseMs(), settings.nodeStaleMs));
   }
 
-  /** Whether a node may be used now, outside a batch. */
-  Fate checkCondition(FiCaSchedulerNode node) {
-    return NodeCondition.reasonAgainst(node, settings.nowMs(), settings.nodeStaleMs);
-  }
-
   /** Blacklist, partition, constraints and locality of an ask on a node; sets mode, locality and capability. */
   private Fate checkPlace(Placement placement, Assumptions assumed) {
     FiCaSchedulerNode node = placement.node;
@@ -159,8 +157,7 @@ final class Checks {
     if (kept == null) {
       return true;
     }
-    Resource used = assumed.used(placement.node, placement.node.getPartition());
-    Resource taken = used == null ? kept : Resources.add(kept, used);
+    Resource taken = plus(kept, assumed.used(placement.node, placement.node.getPartition()));
     return Resources.fitsIn(scheduler.getResourceCalculator(), Resources.add(taken, placement.capability),
         placement.node.getUnallocatedResource());
   }
@@ -243,6 +240,97 @@ final class Checks {
     placement.capability = ask.getPerAllocationResource();
     // an AM may take its asks back at any moment, without the scheduler's lock
     return ask.getCount() > 0 ? null : Fate.NO_PENDING_ASK;
+  }
+
+  /**
+   * The reason why the RM turns a placement down that has passed {@link #check}. Only looks: {@code tryCommit} alone
+   * decides, and this runs after it said no, in the order of its checks, or where nothing is committed.
+   *
+   * @param assumptions what to count as taken besides what the RM counts
+   * @return the reason, or null if none is seen now
+   */
+  Fate reasonAgainst(Placement placement, Assumptions assumptions) {
+    if (placement.app.isStopped()) {
+      return Fate.STOPPED_ATTEMPT;
+    }
+    if (outstanding(placement, ResourceRequest.ANY, assumptions) <= 0) {
+      return Fate.NO_PENDING_ASK;
+    }
+    if (!placement.asks.canAllocate(placement.locality, placement.node)) {
+      return placement.asks.getSchedulingRequest() == null ? Fate.STALE_STATE : Fate.CONSTRAINT;
+    }
+    Fate againstNode = againstNode(placement, assumptions);
+    return againstNode != null ? againstNode : limitAgainst(placement, assumptions);
+  }
+
+  /** The limit of a user or a queue against a placement, wherever it is; null if none is. */
+  Fate limitAgainst(Placement placement, Assumptions assumptions) {
+    if (overUserLimit(placement, assumptions)) {
+      return Fate.USER_LIMIT;
+    }
+    return overQueueMaximum(placement, assumptions) ? Fate.QUEUE_MAXIMUM : null;
+  }
+
+  private Fate againstNode(Placement placement, Assumptions assumptions) {
+    Fate refusal = NodeCondition.reasonAgainst(placement.node, 0, Long.MAX_VALUE);
+    if (refusal != null) {
+      return refusal;
+    }
+    Resource wanted = plus(placement.capability, assumptions.used(placement.node, placement.node.getPartition()));
+    return Resources.fitsIn(scheduler.getResourceCalculator(), wanted, placement.node.getUnallocatedResource())
+        ? null : Fate.NODE_FULL;
+  }
+
+  private boolean overUserLimit(Placement placement, Assumptions assumptions) {
+    Resource cluster = scheduler.getClusterResource();
+    String partition = placement.node.getPartition();
+    String name = placement.app.getUser();
+    UsersManager users = LeafQueues.users(placement.leaf);
+    UsersManager.User user = users.getUser(name);
+    if (user == null) {
+      return false;
+    }
+    Resource limit = users.getComputedResourceLimitForActiveUsers(name, cluster, partition, placement.mode);
+    Resource assumed = assumptions.used(placement.leaf, partition);
+    if (assumed != null) {
+      limit = grown(limit, placement.leaf, partition, assumed);
+    }
+    Resource used = plus(user.getUsed(partition), assumptions.used(user, partition));
+    // ">" of what is used before this container: a user may pass the limit by one container, as under the stock
+    // scheduler
+    return Resources.greaterThan(scheduler.getResourceCalculator(), cluster, used, limit);
+  }
+
+  /** A user's limit rises with what the queue uses beyond its capacity, up to a multiple of the capacity. */
+  private static Resource grown(Resource limit, CSQueue leaf, String partition, Resource assumed) {
+    Resource capacity = leaf.getEffectiveCapacity(partition);
+    Resource used = leaf.getQueueResourceUsage().getUsed(partition);
+    Resource growth = Resources.subtractNonNegative(
+        Resources.add(used, assumed), Resources.componentwiseMax(capacity, used));
+    Resource raised = Resources.add(limit, growth);
+    float factor = LeafQueues.users(leaf).getUserLimitFactor();
+    return factor < 0 ? raised
+        : Resources.componentwiseMin(raised, Resources.componentwiseMax(limit, Resources.multiply(capacity, factor)));
+  }
+
+  private boolean overQueueMaximum(Placement placement, Assumptions assumptions) {
+    ResourceCalculator calculator = scheduler.getResourceCalculator();
+    String partition = placement.node.getPartition();
+    RMNodeLabelsManager labels = scheduler.getRMContext().getNodeLabelManager();
+    for (CSQueue ancestor = placement.leaf; ancestor != null; ancestor = ancestor.getParent()) {
+      Resource maximum = placement.mode == SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY
+          ? ancestor.getEffectiveMaxCapacity(partition)
+          : labels.getResourceByLabel(partition, scheduler.getClusterResource());
+      Resource used = plus(ancestor.getQueueResourceUsage().getUsed(partition), assumptions.used(ancestor, partition));
+      if (!Resources.fitsIn(calculator, Resources.add(used, placement.capability), maximum)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private static Resource plus(Resource used, Resource assumed) {
+    return assumed == null ? used : Resources.add(used, assumed);
   }
 
   /** An application or a node, and what is against all proposals for it, or null. */

@@ -3,16 +3,16 @@ package io.treadle.shim.commit;
 
 import io.treadle.shim.Log;
 import io.treadle.shim.wire.Fate;
+import java.util.Arrays;
+import java.util.Collections;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 
 /** The fate of each proposal of one answer, and what its commits met besides. */
 public final class CommitResult {
   private static final Log LOG = new Log(Committer.class);
-  private static final int FATES = Fate.values().length;
 
   private final Fate[] fates;
   private final ContainerId[] containers;
-  private final int[] counts = new int[FATES];
   private int takenBack;
   private String error;
 
@@ -38,7 +38,7 @@ public final class CommitResult {
 
   /** How many proposals had this fate. */
   public int count(Fate fate) {
-    return counts[fate.ordinal()];
+    return Collections.frequency(Arrays.asList(fates), fate);
   }
 
   /** How many transactions were committed in part and taken back before their AM heard of it. */
@@ -62,12 +62,8 @@ public final class CommitResult {
 
   /** Decides on a proposal, for good or until it is taken back. */
   void set(int position, Fate fate, ContainerId container) {
-    if (fates[position] != null) {
-      counts[fates[position].ordinal()]--;
-    }
     fates[position] = fate;
     containers[position] = container;
-    counts[fate.ordinal()]++;
   }
 
   void setAll(int from, int to, Fate fate) {

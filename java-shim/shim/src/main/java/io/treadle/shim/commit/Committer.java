@@ -2,33 +2,46 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.EngineView;
-import io.treadle.shim.LeafQueues;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 import java.util.function.IntSupplier;
+import org.apache.hadoop.thirdparty.com.google.common.collect.MapMaker;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerEventType;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerUtils;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
 /**
  * Turns proposals into containers, one {@code tryCommit} each, or into the reason why not (optimistic concurrency as in
  * Omega: whatever has changed since the engine looked costs a rejection, never a limit). A proposal is checked for what
- * {@code tryCommit} leaves out, then {@code tryCommit} decides, then, if it said no, {@link Diagnosis} looks for the
+ * {@code tryCommit} leaves out, then {@code tryCommit} decides, then, if it said no, {@link Checks} look for the
  * reason. Used by one thread, the link's; the scheduler's lock is held for a batch at a time.
+ *
+ * <p>A transaction of several proposals is judged first, each as if those before it were there, and what was committed
+ * of one is taken back if the rest cannot be. Judging covers nearly everything that a commit checks. What is left may
+ * change from then to the last commit: a node goes, the limit of a user falls, a request with constraints is placed, a
+ * constraint is about other containers of the transaction.
  */
 public final class Committer {
-  private static final BooleanSupplier ALWAYS = () -> true;
+  private static final String TAKEN_BACK = "another container of the transaction could not be placed";
 
   /**
    * A heartbeat that waits gets the lock after so long, but after at least one proposal. In a warm RM handing the lock
@@ -39,23 +52,28 @@ public final class Committer {
   private final SchedulerPort port;
   private final CommitSettings settings;
   private final EngineView view;
-  final Diagnosis diagnosis;
-  private final Gangs gangs;
-  private final AskLocks asks;
+  /** By attempt; one that no thread refers to goes. */
+  private final ConcurrentMap<ApplicationAttemptId, Lock> askLocks = new MapMaker().weakValues().makeMap();
 
   /**
    * Makes a committer.
    *
-   * @param asks keep AMs from changing their asks
    * @param view what is held on nodes stays free
    */
-  public Committer(SchedulerPort port, CommitSettings settings, AskLocks asks, EngineView view) {
+  public Committer(SchedulerPort port, CommitSettings settings, EngineView view) {
     this.port = port;
     this.settings = settings;
     this.view = view;
-    this.diagnosis = new Diagnosis(port.scheduler());
-    this.gangs = new Gangs(port.scheduler(), diagnosis);
-    this.asks = asks;
+  }
+
+  /**
+   * A lock for each attempt, held in {@code allocate}: while a transaction is committed its AM neither changes its asks
+   * nor takes containers. No two attempts share one, since the RM's dispatcher calls {@code allocate} too, for attempts
+   * whose AM has no container yet: it must not wait for another's transaction. Taken before any lock of the scheduler
+   * (package-info). The same for as long as it is referred to. Any thread.
+   */
+  public Lock asksOf(ApplicationAttemptId attempt) {
+    return askLocks.computeIfAbsent(attempt, any -> new ReentrantLock());
   }
 
   /**
@@ -71,7 +89,7 @@ public final class Committer {
    */
   public CommitResult commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
       BooleanSupplier isOver) {
-    return inBatches(new Run(answer, directory, mayCommit, null), limit, port.writeLock(), isOver);
+    return inBatches(new Run(answer, directory, mayCommit, Assumptions.NONE), limit, port.writeLock(), isOver);
   }
 
   /**
@@ -81,7 +99,7 @@ public final class Committer {
    * @return for each proposal {@link Fate#OBSERVED} or the reason against it
    */
   public CommitResult judge(ProposalFrame answer, Directory directory, int limit) {
-    return inBatches(new Run(answer, directory, ALWAYS, new Assumptions()), limit, port.readLock(), () -> false);
+    return inBatches(new Run(answer, directory, () -> true, new Assumptions()), limit, port.readLock(), () -> false);
   }
 
   private CommitResult inBatches(Run run, int limit, Lock lock, BooleanSupplier isOver) {
@@ -105,27 +123,22 @@ public final class Committer {
 
   /** A batch or a transaction; answers where to go on, or, if the run was stopped, from where on nothing is left. */
   private int batchOrGang(Run run, int from, int end, Lock lock) {
-    int most = Math.min(end, from + settings.batchSize);
     int to = run.answer.endOfTransaction(from);
     if (to == from + 1) {
-      while (to < most && run.answer.endOfTransaction(to) == to + 1) {
-        to++;
+      int most = Math.min(end, from + settings.batchSize);
+      int last = to;
+      while (last < most && run.answer.endOfTransaction(last) == last + 1) {
+        last++;
       }
-      return lockedBatch(run, from, to, lock, false);
+      return lockedBatch(run, from, last, lock, false);
     }
     ApplicationAttemptId attempt = to - from > ProposalFrame.TRANSACTION_MAX ? null : run.onlyAttempt(from, to);
     if (attempt == null) {
       run.result.setAll(from, to, Fate.TRANSACTION);
-    } else if (run.assumptions != null) {
+    } else if (!run.commits()) {
       judgeGang(run, from, to, run.assumptions);
     } else {
-      Lock am = asks.of(attempt);
-      am.lock();
-      try {
-        gang(run, from, to);
-      } finally {
-        am.unlock();
-      }
+      SchedulerPort.locked(asksOf(attempt), () -> gang(run, from, to));
     }
     return run.stopped ? from : to;
   }
@@ -141,7 +154,7 @@ public final class Committer {
       at = lockedBatch(run, at, Math.min(to, at + settings.batchSize), port.writeLock(), true);
       good = !run.stopped && run.result.fate(at - 1) == Fate.COMMITTED;
       if (!good) {
-        gangs.takeBack(run.result, from, to);
+        run.takeBack(from, to);
       }
     }
   }
@@ -149,7 +162,7 @@ public final class Committer {
   /** Judges a transaction under the read lock; answers whether it may be committed. */
   private boolean judgeGang(Run run, int from, int to, Assumptions assumptions) {
     locked(run, from, to, port.readLock(), () -> {
-      gangs.judge(run.answer, from, to, run.result, run.checks, assumptions);
+      run.judge(from, to, assumptions);
       return to;
     });
     return run.result.fate(from) == Fate.OBSERVED;
@@ -200,7 +213,28 @@ public final class Committer {
     return !context.isWorkPreservingRecoveryEnabled() || context.isSchedulerReadyForAllocatingContainers();
   }
 
-  /** One answer on its way through the batches. With assumptions it is judged, without it is committed. */
+  /**
+   * Releases every reservation of the stock scheduler. While an engine schedules nothing makes any, and nothing would
+   * fill one: a node reserved before the switch would stay empty. The engine holds nodes back by itself. Takes the
+   * scheduler's write lock only if it finds one.
+   */
+  public static void releaseReservations(SchedulerPort port) {
+    for (FiCaSchedulerNode node : port.scheduler().getAllNodes()) {
+      if (node.getReservedContainer() != null) {
+        SchedulerPort.locked(port.writeLock(), () -> releaseReservation(port.scheduler(), node));
+      }
+    }
+  }
+
+  /** The same of one node; the caller holds the scheduler's write lock. */
+  private static void releaseReservation(CapacityScheduler scheduler, FiCaSchedulerNode node) {
+    RMContainer reserved = node.getReservedContainer();
+    if (reserved != null) {
+      scheduler.killReservedContainer(reserved);
+    }
+  }
+
+  /** One answer on its way through the batches: it is judged with assumptions, committed with none. */
   private final class Run {
     private final ProposalFrame answer;
     private final Directory directory;
@@ -224,23 +258,32 @@ public final class Committer {
       this.result = new CommitResult(answer.size());
     }
 
+    boolean commits() {
+      return assumptions == Assumptions.NONE;
+    }
+
     void next(int position) {
+      next(position, assumptions, false);
+    }
+
+    /** Commits a proposal, or judges it and assumes it. */
+    private Placement next(int position, Assumptions assumed, boolean ofTransaction) {
+      Placement placement = new Placement();
       ContainerId container = null;
       Fate fate;
       try {
-        Placement placement = new Placement();
-        fate = checks.check(answer.application(position), answer.requestKey(position), answer.node(position), placement,
-            Assumptions.NONE);
-        if (fate == null && assumptions == null) {
+        fate = checks.check(
+            answer.application(position), answer.requestKey(position), answer.node(position), placement, assumed);
+        if (fate == null && assumed == Assumptions.NONE) {
           container = TreadleCommitRequest.tryCommit(port.scheduler(), cluster, placement);
         }
         if (fate == null && container == null) {
-          fate = diagnosis.reasonAgainst(placement, assumptions == null ? Assumptions.NONE : assumptions);
+          fate = checks.reasonAgainst(placement, assumed);
         }
         if (fate != null) {
-          fate = refused(fate, position, placement);
-        } else if (assumptions != null) {
-          assumptions.add(placement, LeafQueues.user(placement.leaf, placement.app.getUser()));
+          fate = ofTransaction ? fate : refused(fate, position, placement);
+        } else if (assumed != Assumptions.NONE) {
+          assumed.add(placement);
           fate = Fate.OBSERVED;
         } else {
           fate = container == null ? Fate.STALE_STATE : Fate.COMMITTED;
@@ -251,6 +294,56 @@ public final class Committer {
         result.failed("a proposal", e);
       }
       result.set(position, fate, container);
+      return placement;
+    }
+
+    /**
+     * Judges a transaction of rows in [from, to): {@link Fate#OBSERVED} if none is refused. The caller holds a lock of
+     * the scheduler.
+     *
+     * @param assumed what earlier rows would have taken; gets what these would, if none is refused
+     */
+    void judge(int from, int to, Assumptions assumed) {
+      List<Placement> good = new ArrayList<>();
+      for (int position = from; position < to; position++) {
+        Placement placement = next(position, assumed, true);
+        if (result.fate(position) == Fate.OBSERVED) {
+          good.add(placement);
+        }
+      }
+      if (good.size() < to - from) {
+        good.forEach(assumed::remove);
+        refuse(from, to);
+      }
+    }
+
+    /** Refuses what is left of the rows in [from, to), for another's sake. */
+    private void refuse(int from, int to) {
+      for (int position = from; position < to; position++) {
+        if (!result.fate(position).isRejection()) {
+          result.set(position, Fate.TRANSACTION, null);
+        }
+      }
+    }
+
+    /**
+     * Takes back what was committed of the rows in [from, to), of which some could not be. The caller holds the AM's
+     * lock, so that it has not heard of it.
+     */
+    void takeBack(int from, int to) {
+      result.countTakenBack();
+      for (int position = to - 1; position >= from; position--) {
+        ContainerId container = result.container(position);
+        try {
+          if (container != null) {
+            port.scheduler().completedContainer(port.scheduler().getRMContainer(container),
+                SchedulerUtils.createKilledContainerStatus(container, TAKEN_BACK), RMContainerEventType.KILL);
+          }
+        } catch (Throwable e) {
+          result.failed("a transaction", e);
+        }
+      }
+      refuse(from, to);
     }
 
     /** The attempt that all rows are for; null if they are for several, or for none that is known. */
@@ -265,8 +358,8 @@ public final class Committer {
     }
 
     private Fate refused(Fate fate, int position, Placement placement) {
-      if (fate == Fate.NODE_RESERVED && assumptions == null) {
-        Reservations.releaseLocked(port.scheduler(), placement.node);
+      if (fate == Fate.NODE_RESERVED && commits()) {
+        releaseReservation(port.scheduler(), placement.node);
       }
       return fate == Fate.NO_PENDING_ASK && isRepeated(position) ? Fate.DUPLICATE : fate;
     }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
+import io.treadle.shim.Cap;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.Log;
+import io.treadle.shim.NodeCondition;
 import io.treadle.shim.SchedulerPort;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -52,7 +54,7 @@ public final class ContainerUpdates {
     this.port = port;
     this.settings = settings;
     this.view = view;
-    this.holds = new IncreaseHolds(port, view);
+    this.holds = new IncreaseHolds(port, view, this::checks);
   }
 
   /**
@@ -146,10 +148,10 @@ public final class ContainerUpdates {
     return app == null || app.isStopped() || !app.getApplicationAttemptId().equals(attempt) ? null : app;
   }
 
-  /** The updates among the first request keys of an application, which the engine knows: the others wait. */
+  /** The updates among as many request keys of an application as the engine receives: the others wait. */
   private List<SchedulerRequestKey> waiting(FiCaSchedulerApp app) {
     List<SchedulerRequestKey> keys = new ArrayList<>();
-    int left = view.keys(app.getApplicationAttemptId());
+    int left = Cap.REQUEST_KEYS.ofApplication;
     for (SchedulerRequestKey key : app.getSchedulerKeys()) {
       if (left-- == 0) {
         break;
@@ -232,9 +234,13 @@ public final class ContainerUpdates {
     }
   }
 
+  private Checks checks() {
+    return new Checks(port.scheduler(), settings, view, null);
+  }
+
   /** What would serve an update; null if it has to wait. */
   private Placement prepare(FiCaSchedulerApp app, SchedulerRequestKey key, RMContainer container) {
-    Checks checks = new Checks(port.scheduler(), settings, view, null);
+    Checks checks = checks();
     Placement placement = new Placement();
     placement.app = app;
     placement.leaf = (CSQueue) app.getQueue();
@@ -242,7 +248,8 @@ public final class ContainerUpdates {
     placement.asks = app.getAppPlacementAllocator(key);
     placement.node = port.scheduler().getNode(container.getContainer().getNodeId());
     if (placement.asks == null || placement.node == null || app.isStopped()
-        || !checks.isActive(app, placement.leaf) || checks.checkCondition(placement.node) != null
+        || !checks.isActive(app, placement.leaf)
+        || NodeCondition.reasonAgainst(placement.node, settings.nowMs(), settings.nodeStaleMs) != null
         || checks.checkPartition(placement) != null) {
       return null;
     }

@@ -21,8 +21,7 @@ public final class FeatureRules {
   static final String PREEMPTION_OBSERVE_ONLY = "yarn.resourcemanager.monitor.capacity.preemption.observe_only";
   static final String INTRA_QUEUE_PREEMPTION =
       "yarn.resourcemanager.monitor.capacity.preemption.intra-queue-preemption.enabled";
-  static final String MASTERS_ON_LENT_NODES =
-      "yarn.resourcemanager.node-labels.am.allow-non-exclusive-allocation";
+  static final String MASTERS_ON_LENT_NODES = "yarn.resourcemanager.node-labels.am.allow-non-exclusive-allocation";
   private static final String MONITORS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.";
   private static final List<String> HARMLESS_MONITORS = Arrays.asList(
       MONITORS + "QueueConfigurationAutoRefreshPolicy", MONITORS + "AutoCreatedQueueDeletionPolicy",
@@ -50,38 +49,28 @@ public final class FeatureRules {
    */
   public static String refusal(CapacityScheduler scheduler, boolean overridesGuarantees, boolean overridesOrder) {
     Configuration conf = scheduler.getConfiguration();
-    String refusal = conf.getBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, false)
-        ? ofMonitors(conf, overridesGuarantees, overridesOrder) : null;
-    refusal = refusal == null ? ofPlacements(conf) : refusal;
-    return refusal == null ? ofOrders(conf, scheduler.getRootQueue()) : refusal;
-  }
-
-  private static String ofMonitors(Configuration conf, boolean overridesGuarantees, boolean overridesOrder) {
-    if (conf.getBoolean(LAZY_PREEMPTION, false)) {
+    boolean monitors = conf.getBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, false);
+    boolean preempts = monitors && preempts(conf);
+    if (monitors && conf.getBoolean(LAZY_PREEMPTION, false)) {
       return "lazy preemption only marks containers and leaves the killing to the placements of the stock scheduler:"
           + " set " + LAZY_PREEMPTION + " to false";
     }
-    if (!preempts(conf)) {
-      return null;
-    }
-    if (overridesGuarantees) {
+    if (preempts && overridesGuarantees) {
       return "the policy's share overrides the guarantees of queues, which the preemption monitor would restore by"
           + " killing containers: set " + YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS + " to false, or"
           + " policy.share.kind in treadle.yaml to capacity";
     }
-    if (overridesOrder && conf.getBoolean(INTRA_QUEUE_PREEMPTION, false)) {
+    if (preempts && overridesOrder && conf.getBoolean(INTRA_QUEUE_PREEMPTION, false)) {
       return "the policy serves the applications of a queue in an order of its own, and preemption inside queues would"
           + " kill containers to restore the queue's: set " + INTRA_QUEUE_PREEMPTION + " to false, or policy.order.kind"
           + " in treadle.yaml to queue and policy.gate.kind to all";
     }
-    String set = RESERVATION_PREEMPTION.stream().filter(key -> conf.getBoolean(key, false))
+    String reserving = RESERVATION_PREEMPTION.stream().filter(key -> conf.getBoolean(key, false))
         .collect(Collectors.joining(" and "));
-    return set.isEmpty() ? null
-        : "preemption starts from reservations, which the stock scheduler makes and Treadle does"
-        + " not: set " + set + " to false";
-  }
-
-  private static String ofPlacements(Configuration conf) {
+    if (preempts && !reserving.isEmpty()) {
+      return "preemption starts from reservations, which the stock scheduler makes and Treadle does not: set "
+          + reserving + " to false";
+    }
     if (conf.getBoolean(MULTI_NODE_PLACEMENT, false)) {
       return "multi-node placement orders the nodes by a policy of its own, which the engine does not follow: set "
           + MULTI_NODE_PLACEMENT + " to false";
@@ -90,7 +79,7 @@ public final class FeatureRules {
       return "the engine starts no application master on a node that a partition only lends: set "
           + MASTERS_ON_LENT_NODES + " to false";
     }
-    return null;
+    return ofOrders(conf, scheduler.getRootQueue());
   }
 
   private static String ofOrders(Configuration conf, CSQueue queue) {

@@ -3,7 +3,6 @@ package io.treadle.shim.commit;
 
 import io.treadle.shim.CountedResources;
 import io.treadle.shim.LeafQueues;
-import io.treadle.shim.Log;
 import java.util.Collection;
 import java.util.Collections;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -28,32 +27,28 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * maximum - used of every queue from the leaf up to root, whose maximum - used is what is free in the partition.
  */
 public final class Headroom {
-  private static final Log LOG = new Log(Headroom.class);
   private Headroom() { }
 
   /**
    * Gives an AM what its user and its queues have left now. Called on the AM's IPC thread; takes no lock but that
-   * of the leaf's users, as the stock answer does, and never throws.
+   * of the leaf's users, as the stock answer does.
    *
    * @return the allocation given
    */
   public static Allocation correct(CapacityScheduler scheduler, Allocation allocation, ApplicationAttemptId attempt) {
-    try {
-      FiCaSchedulerApp app = scheduler.getApplicationAttempt(attempt);
-      // an answer to an attempt that has ended is one object that all share; only a real one has a set of preemptions
-      if (app != null && !app.isStopped() && app.getApplicationAttemptId().equals(attempt)
-          && allocation.getContainerPreemptions() != null && allocation.getResourceLimit() != null) {
-        allocation.setResourceLimit(left(scheduler, allocation.getResourceLimit(), app));
-      }
-    } catch (RuntimeException e) {
-      LOG.failure("headroom", e);
+    FiCaSchedulerApp app = scheduler.getApplicationAttempt(attempt);
+    // an answer to an attempt that has ended is one object that all share; only a real one has a set of preemptions
+    if (app != null && !app.isStopped() && app.getApplicationAttemptId().equals(attempt)
+        && allocation.getContainerPreemptions() != null && allocation.getResourceLimit() != null) {
+      allocation.setResourceLimit(left(scheduler, allocation.getResourceLimit(), app));
     }
     return allocation;
   }
 
   private static Resource left(CapacityScheduler scheduler, Resource stock, FiCaSchedulerApp app) {
     CSQueue leaf = (CSQueue) app.getQueue();
-    UsersManager.User user = LeafQueues.user(leaf, app.getUser());
+    UsersManager users = LeafQueues.users(leaf);
+    UsersManager.User user = users.getUser(app.getUser());
     if (user == null) {
       return stock;
     }
@@ -63,8 +58,8 @@ public final class Headroom {
     }
     Resource sum = Resources.createResource(0, 0);
     for (String partition : partitions) {
-      Resource limit = LeafQueues.activeUserLimit(leaf, app.getUser(), scheduler.getClusterResource(), partition,
-          SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY);
+      Resource limit = users.getComputedResourceLimitForActiveUsers(app.getUser(), scheduler.getClusterResource(),
+          partition, SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY);
       Resources.addTo(sum, Resources.componentwiseMin(
           Resources.subtractNonNegative(limit, user.getUsed(partition)), leftOver(leaf, partition)));
     }

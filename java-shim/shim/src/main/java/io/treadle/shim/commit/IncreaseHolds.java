@@ -2,18 +2,17 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.EngineView;
-import io.treadle.shim.LeafQueues;
 import io.treadle.shim.SchedulerPort;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Predicate;
+import java.util.function.Supplier;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 import org.apache.hadoop.yarn.util.resource.Resources;
@@ -30,26 +29,24 @@ final class IncreaseHolds {
 
   private final SchedulerPort port;
   private final EngineView view;
-  private final Diagnosis diagnosis;
+  private final Supplier<Checks> checks;
   private final Map<NodeId, Hold> holds = new HashMap<>();
   private Assumptions taken = new Assumptions();
 
-  IncreaseHolds(SchedulerPort port, EngineView view) {
+  IncreaseHolds(SchedulerPort port, EngineView view, Supplier<Checks> checks) {
     this.port = port;
     this.view = view;
-    this.diagnosis = new Diagnosis(port.scheduler());
+    this.checks = checks;
   }
 
   /** What is held on one node. */
   private static final class Hold {
     private final Placement placement;
-    private final UsersManager.User user;
     private final long limitsMs;
     private long wantedMs;
 
-    Hold(Placement placement, UsersManager.User user, long nowMs) {
+    Hold(Placement placement, long nowMs) {
       this.placement = placement;
-      this.user = user;
       this.limitsMs = nowMs;
       this.wantedMs = nowMs;
     }
@@ -85,7 +82,7 @@ final class IncreaseHolds {
   private void release(Hold hold) {
     NodeId node = hold.placement.node.getNodeID();
     holds.remove(node);
-    taken.remove(hold.placement, hold.user);
+    taken.remove(hold.placement);
     if (holds.isEmpty()) {
       taken = new Assumptions();
     }
@@ -120,9 +117,8 @@ final class IncreaseHolds {
         || isOverLimit(placement, container)) {
       return;
     }
-    Hold hold = new Hold(placement, LeafQueues.user(placement.leaf, placement.app.getUser()), nowMs);
-    holds.put(node, hold);
-    taken.add(placement, hold.user);
+    holds.put(node, new Hold(placement, nowMs));
+    taken.add(placement);
     view.hold(node, placement.capability);
   }
 
@@ -132,7 +128,7 @@ final class IncreaseHolds {
     others.remove(container);
     others.forEach(other -> count(other, placement, -1));
     try {
-      return diagnosis.limitAgainst(placement, taken) != null;
+      return checks.get().limitAgainst(placement, taken) != null;
     } finally {
       others.forEach(other -> count(other, placement, 1));
     }

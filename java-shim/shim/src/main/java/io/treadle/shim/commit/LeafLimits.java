@@ -45,19 +45,10 @@ public final class LeafLimits {
    */
   public static int refresh(SchedulerPort port) {
     LeafLimits limits = new LeafLimits(port.scheduler());
-    port.readLock().lock();
-    try {
-      limits.collect();
-    } finally {
-      port.readLock().unlock();
-    }
+    SchedulerPort.locked(port.readLock(), limits::collect);
     for (List<CSQueue> some : Lists.partition(new ArrayList<>(limits.changes.keySet()), LEAVES_A_LOCK)) {
-      port.writeLock().lock();
-      try {
-        some.forEach(leaf -> LeafQueues.setLimit(leaf, limits.cluster, limits.changes.get(leaf)));
-      } finally {
-        port.writeLock().unlock();
-      }
+      SchedulerPort.locked(port.writeLock(),
+          () -> some.forEach(leaf -> LeafQueues.setLimit(leaf, limits.cluster, limits.changes.get(leaf))));
     }
     return limits.changes.size();
   }

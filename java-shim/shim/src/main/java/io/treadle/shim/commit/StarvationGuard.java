@@ -165,10 +165,10 @@ public final class StarvationGuard {
     fitting.clear();
     neglected.clear();
     for (int index = 0; index < directory.applications(); index++) {
-      name(directory.application(index), index, answer.heldApplications().get(index), nowMs);
+      name(directory.application(index), index, answer.heldApplications.get(index), nowMs);
     }
     for (int index = 0; index < directory.nodes(); index++) {
-      name(directory.node(index), index, answer.heldNodes().get(index), nowMs);
+      name(directory.node(index), index, answer.heldNodes.get(index), nowMs);
     }
   }
 
@@ -230,7 +230,7 @@ public final class StarvationGuard {
     Integer at = indices.get(node);
     placement = new Placement();
     Fate reason = at == null ? Fate.UNKNOWN_NODE : checks.check(index, key, at, placement, Assumptions.NONE);
-    return reason != null ? reason : committer.diagnosis.reasonAgainst(placement, Assumptions.NONE);
+    return reason != null ? reason : checks.reasonAgainst(placement, Assumptions.NONE);
   }
 
   /** A node on which an ask passes every check; null if none of those that are tried will do. */

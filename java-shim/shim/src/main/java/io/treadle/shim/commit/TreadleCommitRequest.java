@@ -40,15 +40,11 @@ public final class TreadleCommitRequest extends ResourceCommitRequest<FiCaSchedu
         placement.locality, placement.requestLocality, placement.mode, placement.capability));
     // tryCommit takes this off again, whether it accepts or not
     app.incUnconfirmedRes(placement.capability);
-    boolean answered = false;
     try {
-      boolean committed = scheduler.tryCommit(cluster, request, true);
-      answered = true;
-      return committed ? rmContainer.getContainerId() : null;
-    } finally {
-      if (!answered) {
-        app.decUnconfirmedRes(placement.capability);
-      }
+      return scheduler.tryCommit(cluster, request, true) ? rmContainer.getContainerId() : null;
+    } catch (RuntimeException | Error e) {
+      app.decUnconfirmedRes(placement.capability);
+      throw e;
     }
   }
 }

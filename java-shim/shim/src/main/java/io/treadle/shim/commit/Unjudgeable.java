@@ -7,17 +7,18 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.RejectedSchedulingRequest;
 import org.apache.hadoop.yarn.api.records.RejectionReason;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
-import org.apache.hadoop.yarn.api.resource.PlacementConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.AbstractConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.CompositeConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.DelayedOr;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.SingleConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.TargetConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.TargetExpression;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
@@ -30,9 +31,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.constraint.Placem
  */
 public final class Unjudgeable {
   private static final Log LOG = new Log(Unjudgeable.class);
-  private static final int LINES = 64;
-
-  private int logged;
+  private final AtomicInteger linesLeft = new AtomicInteger(64);
 
   /**
    * Returns the requests that the scheduler can judge, the same list if all are. The thread of the application master,
@@ -51,7 +50,9 @@ public final class Unjudgeable {
       }
       if (flaw != null) {
         AttemptDiagnostics.report(app, id, flaw.text);
-        log(id, flaw);
+        if (linesLeft.getAndUpdate(left -> Math.max(0, left - 1)) > 0) {
+          LOG.warn("{}: {}", id, flaw.text);
+        }
       }
     }
     return kept.size() == asked.size() ? asked : kept;
@@ -75,13 +76,6 @@ public final class Unjudgeable {
         answer.getContainerPreemptions(), answer.getResourcePreemptions(), answer.getNMTokens(),
         answer.getIncreasedContainers(), answer.getDecreasedContainers(), answer.getPromotedContainers(),
         answer.getDemotedContainers(), answer.getPreviousAttemptContainers(), rejected);
-  }
-
-  private synchronized void log(ApplicationAttemptId id, Flaw flaw) {
-    if (logged < LINES) {
-      logged++;
-      LOG.warn("{}: {}", id, flaw.text);
-    }
   }
 
   private static Flaw flaw(PlacementConstraintManager manager, ApplicationAttemptId id, SchedulingRequest request) {

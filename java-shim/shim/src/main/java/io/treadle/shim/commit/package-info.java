@@ -7,7 +7,8 @@
  * not take the scheduler's lock. A batch of commits holds its write lock; judging proposals ({@code observe_only},
  * transactions) and searching for asks hold its read lock, for a batch or a few hundred steps at a time.
  *
- * <p>Locks are taken in one order: {@code AskLocks.of} an attempt, the scheduler's, those of leaves and other queues,
- * those of applications. A thread that has a later one takes no earlier one; {@code LockOrderInRmTest} watches that.
+ * <p>Locks are taken in one order: {@code Committer.asksOf} an attempt, the scheduler's, those of leaves and other
+ * queues, those of applications. A thread that has a later one takes no earlier one; {@code LockOrderInRmTest} watches
+ * that.
  */
 package io.treadle.shim.commit;

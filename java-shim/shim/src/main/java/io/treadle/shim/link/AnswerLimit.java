@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
-import java.util.Arrays;
+import java.util.Collections;
+import java.util.Queue;
 import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.thirdparty.com.google.common.collect.EvictingQueue;
 
 /**
  * How many proposals an answer may hold, so that committing them takes a bounded time: while the link commits it cannot
@@ -20,13 +22,12 @@ final class AnswerLimit {
   /** So many answers are remembered; the median of them leaves out a commit that met a lock or a pause of the JVM. */
   private static final int REMEMBERED = 5;
 
-  private final long[] perProposal = new long[REMEMBERED];
-  private final long[] exchanges = new long[REMEMBERED];
-  private int nextPerProposal;
-  private int nextExchange;
+  private final Queue<Long> perProposal = EvictingQueue.create(REMEMBERED);
+  private final Queue<Long> exchanges = EvictingQueue.create(REMEMBERED);
 
   AnswerLimit() {
-    Arrays.fill(perProposal, FIRST_GUESS_NANOS);
+    perProposal.addAll(Collections.nCopies(REMEMBERED, FIRST_GUESS_NANOS));
+    exchanges.addAll(Collections.nCopies(REMEMBERED, 0L));
   }
 
   /**
@@ -47,21 +48,17 @@ final class AnswerLimit {
 
   /** An answer came so long after what it answers. */
   void answered(long wallNanos) {
-    exchanges[nextExchange] = wallNanos;
-    nextExchange = (nextExchange + 1) % REMEMBERED;
+    exchanges.add(wallNanos);
   }
 
   /** An answer was dealt with. One of a few proposals shows the locks it met rather than what they cost. */
   void committed(int proposals, long wallNanos) {
     if (proposals >= LEAST / 2) {
-      perProposal[nextPerProposal] = Math.max(1, wallNanos / proposals);
-      nextPerProposal = (nextPerProposal + 1) % REMEMBERED;
+      perProposal.add(Math.max(1, wallNanos / proposals));
     }
   }
 
-  private static long[] sorted(long[] values) {
-    long[] copy = values.clone();
-    Arrays.sort(copy);
-    return copy;
+  private static long[] sorted(Queue<Long> values) {
+    return values.stream().mapToLong(Long::longValue).sorted().toArray();
   }
 }

@@ -57,17 +57,13 @@ public final class ExternalSidecar implements EngineSource {
       // the user whom this process runs as, which need not be the one in user.name
       UserPrincipal ours = Files.getOwner(Paths.get("/proc/self"));
       UserPrincipal sidecars = sidecarUser(ours);
-      checkFolder(Files.readAttributes(folder(), PosixFileAttributes.class), ours, sidecars);
+      checkFolder(Files.readAttributes(file.toAbsolutePath().getParent(), PosixFileAttributes.class), ours, sidecars);
       checkFile(Files.readAttributes(file, PosixFileAttributes.class, LinkOption.NOFOLLOW_LINKS), ours, sidecars);
       return parse(read());
     } catch (NoSuchFileException e) {
       throw new IOException("no sidecar has written the connection file " + file + " (" + ShimConfig.CONNECTION_FILE
           + "); start " + start);
     }
-  }
-
-  private Path folder() {
-    return file.toAbsolutePath().getParent();
   }
 
   private UserPrincipal sidecarUser(UserPrincipal ours) throws IOException {
@@ -82,15 +78,13 @@ public final class ExternalSidecar implements EngineSource {
   }
 
   private String read() throws IOException {
-    byte[] bytes = new byte[FILE_BYTES];
-    int length;
     try (InputStream in = Files.newInputStream(file, LinkOption.NOFOLLOW_LINKS)) {
-      length = ByteStreams.read(in, bytes, 0, FILE_BYTES);
+      byte[] bytes = ByteStreams.toByteArray(ByteStreams.limit(in, FILE_BYTES));
+      if (bytes.length == FILE_BYTES) {
+        throw new IOException("the connection file " + file + " is longer than " + FILE_BYTES + " bytes");
+      }
+      return new String(bytes, StandardCharsets.UTF_8);
     }
-    if (length == FILE_BYTES) {
-      throw new IOException("the connection file " + file + " is longer than " + FILE_BYTES + " bytes");
-    }
-    return new String(bytes, 0, length, StandardCharsets.UTF_8);
   }
 
   private Py4jEngine.Endpoint parse(String content) throws IOException {

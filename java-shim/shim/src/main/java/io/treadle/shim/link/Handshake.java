@@ -8,11 +8,11 @@ import java.io.InterruptedIOException;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
 import java.security.SecureRandom;
 import javax.crypto.Mac;
-import javax.crypto.spec.SecretKeySpec;
+import org.apache.commons.codec.digest.HmacAlgorithms;
+import org.apache.commons.codec.digest.HmacUtils;
 
 /**
  * How the RM and its sidecar prove to each other that they know their secret, before anything else is said on a
@@ -30,7 +30,6 @@ final class Handshake {
 
   private static final int MAGIC = 0x54524448; // TRDH
   private static final int OPENING_BYTES = 8;
-  private static final String ALGORITHM = "HmacSHA256";
   private static final byte[] SIDECAR = "treadle sidecar".getBytes(StandardCharsets.US_ASCII);
   private static final byte[] RESOURCE_MANAGER = "treadle resourcemanager".getBytes(StandardCharsets.US_ASCII);
   private static final SecureRandom RANDOM = new SecureRandom();
@@ -123,19 +122,14 @@ final class Handshake {
 
   private byte[] code(byte[] role, byte[] hello, byte[] answer, byte[] said) {
     byte[] address = endpoint.address.getAddress();
-    try {
-      Mac mac = Mac.getInstance(ALGORITHM);
-      mac.init(new SecretKeySpec(endpoint.secret, ALGORITHM));
-      mac.update(role);
-      mac.update((byte) address.length);
-      mac.update(address);
-      mac.update((byte) (endpoint.port >> 8));
-      mac.update((byte) endpoint.port);
-      mac.update(hello);
-      mac.update(answer);
-      return mac.doFinal(said);
-    } catch (GeneralSecurityException e) {
-      throw new IllegalStateException(e);
-    }
+    Mac mac = HmacUtils.getInitializedMac(HmacAlgorithms.HMAC_SHA_256, endpoint.secret);
+    mac.update(role);
+    mac.update((byte) address.length);
+    mac.update(address);
+    mac.update((byte) (endpoint.port >> 8));
+    mac.update((byte) endpoint.port);
+    mac.update(hello);
+    mac.update(answer);
+    return mac.doFinal(said);
   }
 }

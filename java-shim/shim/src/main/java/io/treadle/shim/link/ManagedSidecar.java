@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.net.InetAddress;
 import java.security.SecureRandom;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
@@ -24,7 +25,7 @@ public final class ManagedSidecar implements EngineSource {
   static final int FAILURES = 3;
   private static final Log LOG = new Log(ManagedSidecar.class);
   /** What sidecars listen on; the JVM's own idea of loopback may be IPv6. */
-  private static final byte[] HOST = {127, 0, 0, 1};
+  private static final String HOST = "127.0.0.1";
 
   private static final SecureRandom RANDOM = new SecureRandom();
   private static final int SECRET_BYTES = 32;
@@ -84,18 +85,14 @@ public final class ManagedSidecar implements EngineSource {
       announced = true;
       LOG.info("Treadle's sidecar {} is ready on port {}", outcome.text, outcome.port);
     }
-    return new Py4jEngine(new Py4jEngine.Endpoint(InetAddress.getByAddress(HOST), outcome.port, secret, ""), timeoutMs,
+    return new Py4jEngine(new Py4jEngine.Endpoint(InetAddress.getByName(HOST), outcome.port, secret, ""), timeoutMs,
         config.frameMaxBytes, config.replyMaxBytes);
   }
 
   private void start() throws IOException {
-    List<String> command = new ArrayList<>();
-    command.add(config.pythonCommand);
-    command.add("sidecar");
-    command.add("--managed");
+    List<String> command = new ArrayList<>(Arrays.asList(config.pythonCommand, "sidecar", "--managed"));
     if (!config.configFile.isEmpty()) {
-      command.add("--config");
-      command.add(config.configFile);
+      command.addAll(Arrays.asList("--config", config.configFile));
     }
     secret = new byte[SECRET_BYTES];
     RANDOM.nextBytes(secret);

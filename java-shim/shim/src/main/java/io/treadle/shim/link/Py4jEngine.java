@@ -14,6 +14,7 @@ import java.util.logging.Level;
 import java.util.logging.Logger;
 import org.apache.hadoop.io.IOUtils;
 import org.apache.hadoop.net.StandardSocketFactory;
+import org.apache.hadoop.thirdparty.com.google.common.base.Throwables;
 import py4j.CallbackConnection;
 import py4j.Py4JException;
 import py4j.Py4JNetworkException;
@@ -114,10 +115,7 @@ public final class Py4jEngine implements Engine {
 
   /** What happened below Py4J's own exceptions, whose messages repeat the command. */
   private static String reason(Throwable thrown) {
-    Throwable cause = thrown;
-    while (cause.getCause() != null) {
-      cause = cause.getCause();
-    }
+    Throwable cause = Throwables.getRootCause(thrown);
     if (cause instanceof Py4JNetworkException) {
       return "the sidecar closed the connection";
     }

@@ -4,7 +4,10 @@ package io.treadle.shim.link;
 import io.treadle.shim.Log;
 import io.treadle.shim.Printable;
 import io.treadle.shim.Rate;
+import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
@@ -24,10 +27,8 @@ final class StateLog {
   private final Rate lines;
   private final Set<String> texts = new HashSet<>();
   private int leftOut;
-  private String failure = "";
-  private String policy = "";
-  private String refusal = "";
-  private String lease = "nobody";
+  /** The latest line of each kind that is only logged when it changes. */
+  private final Map<String, String> latest = new HashMap<>();
 
   /** With a monotonic clock such as {@code System::nanoTime}. */
   StateLog(LongSupplier nanoClock) {
@@ -35,10 +36,10 @@ final class StateLog {
   }
 
   /** The engine's policy. */
-  void policy(String policyName) {
-    if (!policyName.equals(policy)) {
-      say(false, "Treadle's policy is " + policyName + (policy.isEmpty() ? "" : ", it was " + policy), null);
-      policy = policyName;
+  void policy(String name) {
+    String before = Objects.toString(latest.put("policy", name), "");
+    if (!name.equals(before)) {
+      say(false, "Treadle's policy is " + name + (before.isEmpty() ? "" : ", it was " + before), null);
     }
   }
 
@@ -59,24 +60,21 @@ final class StateLog {
 
   /** Why no decision comes, with its stack if that is of use, else null; the same is a line once. */
   void failed(String reason, Throwable stack) {
-    if (!reason.equals(failure)) {
-      failure = reason;
+    if (!reason.equals(latest.put("failure", reason))) {
       say(true, "No decision by " + ENGINE + ", the CapacityScheduler carries on: " + reason, stack);
     }
   }
 
   /** Decisions have come for a while: a failure is news again. */
   void steady() {
-    failure = "";
+    latest.remove("failure");
   }
 
   /** Why nothing is committed in mode enforce; null if nothing is against it. */
   void refusal(String reason) {
-    String text = reason == null ? "" : reason;
-    if (!text.equals(refusal)) {
-      refusal = text;
-      say(!text.isEmpty(), text.isEmpty() ? "Treadle can schedule again"
-          : "Treadle does not schedule, the CapacityScheduler does: " + text, null);
+    if (!Objects.equals(reason, latest.put("refusal", reason))) {
+      say(reason != null, reason == null ? "Treadle can schedule again"
+          : "Treadle does not schedule, the CapacityScheduler does: " + reason, null);
     }
   }
 
@@ -84,17 +82,15 @@ final class StateLog {
   void leaseHeld(boolean schedules) {
     String now = ENGINE + (schedules ? " holds the lease and schedules"
         : " holds the lease and is observed; the CapacityScheduler schedules");
-    if (!now.equals(lease)) {
-      lease = now;
+    if (!now.equals(latest.put("lease", now))) {
       say(false, now, null);
     }
   }
 
   /** Nobody holds it any more. Says nothing if nobody did. */
   void leaseLost(String reason) {
-    if (!"nobody".equals(lease)) {
+    if (latest.remove("lease") != null) {
       say(true, ENGINE + " has lost the lease, the CapacityScheduler schedules: " + reason, null);
-      lease = "nobody";
     }
   }
 

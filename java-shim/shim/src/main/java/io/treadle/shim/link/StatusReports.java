@@ -2,6 +2,7 @@
 package io.treadle.shim.link;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.treadle.shim.CommitPipeline;
 import io.treadle.shim.Json;
 import io.treadle.shim.Printable;
 import io.treadle.shim.Rate;
@@ -12,6 +13,7 @@ import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -36,7 +38,7 @@ final class StatusReports {
   private static final List<String> KEYED = Collections.unmodifiableList(Arrays.asList("TEZ", "SPARK"));
 
   private final Mirror mirror;
-  private final AnswerHandler handler;
+  private final CommitPipeline handler;
   private final ShimMetrics metrics;
   private final StateLog states;
   /** An engine may send another status with each answer; reading one takes a while. */
@@ -45,7 +47,7 @@ final class StatusReports {
   private String unread = "";
 
   /** With a monotonic clock such as {@code System::nanoTime}. */
-  StatusReports(LongSupplier nanoClock, Mirror mirror, AnswerHandler handler, ShimMetrics metrics, StateLog states) {
+  StatusReports(LongSupplier nanoClock, Mirror mirror, CommitPipeline handler, ShimMetrics metrics, StateLog states) {
     this.reads = new Rate(nanoClock, 1, EVERY_NANOS);
     this.mirror = mirror;
     this.handler = handler;
@@ -60,8 +62,8 @@ final class StatusReports {
    * @throws IOException if it is no JSON object, or a hostile one
    */
   void take(ProposalFrame answer) throws IOException {
-    if (!answer.status().isEmpty()) {
-      unread = answer.status();
+    if (!answer.status.isEmpty()) {
+      unread = answer.status;
     }
     if (!unread.isEmpty() && reads.take()) {
       String status = unread;
@@ -89,7 +91,7 @@ final class StatusReports {
     metrics.show(ShimMetrics.Text.POLICY, policy);
     states.policy(policy);
     metrics.show(ShimMetrics.Text.WAITS_FOR, text(status, "waits_for"));
-    metrics.troubles().note(Troubles.Kind.ENGINE, error);
+    metrics.troubles.note(Troubles.Kind.ENGINE, error);
     states.text(error);
     metrics.show(ShimMetrics.Text.WARNINGS, String.join("; ", warnings));
     warnings.forEach(states::text);
@@ -125,8 +127,7 @@ final class StatusReports {
   /** The conversation is over: the next engine holds back, warns and is several only if it says so itself. */
   void hungUp() {
     unread = "";
-    metrics.show(ShimMetrics.Text.WAITS_FOR, null);
-    metrics.show(ShimMetrics.Text.WARNINGS, null);
-    metrics.show(ShimMetrics.Text.ENGINES, null);
+    EnumSet.of(ShimMetrics.Text.WAITS_FOR, ShimMetrics.Text.WARNINGS, ShimMetrics.Text.ENGINES)
+        .forEach(text -> metrics.show(text, null));
   }
 }

@@ -10,7 +10,6 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
-import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import javax.management.ObjectName;
@@ -87,6 +86,9 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
   /** Long enough for some frames on an idle cluster, short enough for alerts to end with their cause. */
   private static final int WINDOW_S = 10;
 
+  /** The applications whose placements are counted: those that got their first container last. */
+  static final int APPLICATIONS = 1000;
+
   private static ShimMetrics shown;
 
   private final MetricsRegistry registry = new MetricsRegistry(RECORD).setContext("yarn");
@@ -95,25 +97,25 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
   private final MutableCounterLong rejected;
   private final long sinceNanos = System.nanoTime();
   private final DecideTimes decideMicros = new DecideTimes(WINDOW_S);
-  private final PlacementCounts placements = new PlacementCounts();
+  /** By application: how many containers Treadle placed, and how many anyone else. */
+  private final Map<ApplicationId, long[]> placements = new LinkedHashMap<ApplicationId, long[]>() {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    protected boolean removeEldestEntry(Map.Entry<ApplicationId, long[]> eldest) {
+      return size() > APPLICATIONS;
+    }
+  };
   /** Counters and gauges. */
   private final Map<String, LongSupplier> numbers = new LinkedHashMap<>();
   private final Map<Text, String> texts = new ConcurrentHashMap<>();
   private final Map<String, Supplier<String>> textsByName = new LinkedHashMap<>();
-  private final Troubles troubles = new Troubles(System::currentTimeMillis);
+  /** What goes wrong; the latest of what is not mended is shown. */
+  public final Troubles troubles = new Troubles(System::currentTimeMillis);
   private ObjectName bean;
 
-  /**
-   * Metrics that start at zero.
-   *
-   * @param leaseHeld whether an engine holds the lease now
-   * @param leaseFlips how often it was taken or lost
-   * @param snapshots how many snapshots were written
-   * @param escapes how many throwables of ours the scheduler's overrides caught
-   */
-  public ShimMetrics(BooleanSupplier leaseHeld, LongSupplier leaseFlips, LongSupplier snapshots, LongSupplier escapes) {
-    gauge("LeaseHeld", () -> leaseHeld.getAsBoolean() ? 1 : 0);
-    gauge("LeaseFlips", leaseFlips);
+  /** Metrics that start at zero; {@link #gauge} adds what others count. */
+  public ShimMetrics() {
     gauge("ModeEnforce", () -> "enforce".equals(texts.get(Text.MODE)) ? 1 : 0);
     for (Counter counter : Counter.values()) {
       counters.put(counter, counter(camelCase(counter), counter.text));
@@ -125,8 +127,6 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
     gauge("DecideP50Us", decideMicros::p50);
     gauge("DecideP99Us", decideMicros::p99);
     gauge("SinceMs", () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNanos));
-    gauge("Snapshots", snapshots);
-    gauge("Escapes", escapes);
     for (Text text : Text.values()) {
       textsByName.put(camelCase(text), () -> texts.getOrDefault(text, ""));
     }
@@ -170,7 +170,15 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
 
   @Override
   public String getPlacements() {
-    return placements.json();
+    // texts are made of a copy: a thread that counts may hold the scheduler's lock
+    Map<ApplicationId, long[]> copy = new LinkedHashMap<>();
+    synchronized (placements) {
+      placements.forEach((application, count) -> copy.put(application, count.clone()));
+    }
+    ObjectNode rows = JsonNodeFactory.instance.objectNode();
+    copy.forEach((application, count) ->
+        rows.putObject(application.toString()).put("treadle", count[0]).put("native", count[1]));
+    return rows.toString();
   }
 
   /** What only grows as counters, all other numbers as gauges. */
@@ -242,18 +250,15 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
     if (!byTreadle) {
       add(Counter.PLACED_NATIVELY, 1);
     }
-    placements.add(application, byTreadle);
+    synchronized (placements) {
+      placements.computeIfAbsent(application, id -> new long[2])[byTreadle ? 0 : 1]++;
+    }
   }
 
   /** Talking to the engine failed. */
   public void linkFailed(String reason) {
     add(Counter.LINK_FAILURES, 1);
     troubles.note(Troubles.Kind.LINK, reason);
-  }
-
-  /** What goes wrong; the latest of what is not mended is shown. */
-  public Troubles troubles() {
-    return troubles;
   }
 
   /** Shows another number. Only before the metrics are shown. */

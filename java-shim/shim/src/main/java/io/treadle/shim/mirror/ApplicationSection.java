@@ -3,11 +3,8 @@ package io.treadle.shim.mirror;
 
 import io.treadle.shim.ApplicationTags;
 import io.treadle.shim.Cap;
-import io.treadle.shim.EngineView;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.wire.Section;
-import java.io.ByteArrayInputStream;
-import java.io.DataInputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -64,15 +61,13 @@ final class ApplicationSection {
   /** Of leaves that were looked at for this frame: the active attempts. */
   private final Map<CSQueue, Set<FiCaSchedulerApp>> active = new IdentityHashMap<>();
   private final QueueSection queues;
-  private final EngineView view;
   private final Map<String, UserBudget> budgets = new HashMap<>();
   private final int ofUser;
   private long settledMs;
   private volatile Set<String> keyTypes = Collections.emptySet();
 
-  ApplicationSection(int ofUser, QueueSection queues, EngineView view) {
+  ApplicationSection(int ofUser, QueueSection queues) {
     this.ofUser = ofUser;
-    this.view = view;
     this.queues = queues;
   }
 
@@ -85,7 +80,6 @@ final class ApplicationSection {
     dirtyUsages.clear();
     active.clear();
     budgets.clear();
-    view.forgetKeys();
   }
 
   /**
@@ -109,8 +103,7 @@ final class ApplicationSection {
     }
     boolean fresh = row == null;
     if (fresh) {
-      row = new Row(byIndex.size(), app,
-          budgets.computeIfAbsent(app.getUser(), user -> new UserBudget(ofUser)));
+      row = new Row(byIndex.size(), app, budgets.computeIfAbsent(app.getUser(), user -> new UserBudget(ofUser)));
       rows.put(id, row);
       byIndex.add(row);
     }
@@ -129,7 +122,6 @@ final class ApplicationSection {
     if (row.end() == 0) {
       budgets.remove(row.app.getUser());
     }
-    view.keys(row.app.getApplicationAttemptId(), null);
     queues.touch(row.queue);
     row.state = Row.GONE;
     dirty.add(row);
@@ -240,20 +232,20 @@ final class ApplicationSection {
     String label = row.app.getAppSchedulingInfo().getDefaultNodeLabelExpression();
     // users can make up labels
     String partition = label != null && draft.partitions.contains(label.trim()) ? label.trim() : "";
-    draft.section(Section.APPLICATIONS).i32(row.index).i64(id.getClusterTimestamp()).i32(id.getId())
-        .i32(attempt.getAttemptId()).name(draft.name(app == null ? "" : app.getName(), row))
-        .name(draft.name(app == null ? "" : app.getApplicationType(), row)).name(draft.name(row.app.getUser()))
-        .i32(row.queueIndex).name(draft.name(partition)).i32(row.priority)
-        .i64(app == null ? 0 : app.getSubmitTime()).i64(app == null ? 0 : app.getStartTime())
-        .u8(row.state).flag(row.awaitingAm).u8(0).end();
+    draft.section(Section.APPLICATIONS).add(row.index).add(id.getClusterTimestamp()).add(id.getId())
+        .add(attempt.getAttemptId()).add(draft.name(app == null ? "" : app.getName(), row))
+        .add(draft.name(app == null ? "" : app.getApplicationType(), row)).add(draft.name(row.app.getUser()))
+        .add(row.queueIndex).add(draft.name(partition)).add(row.priority)
+        .add(app == null ? 0 : app.getSubmitTime()).add(app == null ? 0 : app.getStartTime())
+        .add(row.state).flag(row.awaitingAm).add(0).end();
   }
 
   /** {@code headrooms}: by leaf and partitions asked for, what was found for this frame. */
   private void writeUsage(Draft draft, Row row, Map<CSQueue, Map<Set<String>, long[]>> headrooms) {
     long[] headroom = headrooms.computeIfAbsent(row.queue, leaf -> new HashMap<>())
         .computeIfAbsent(row.user.partitions, some -> queues.headroom(row.queue, some, draft.resources()));
-    long[] now = draft.section(Section.APPLICATION_USAGE).i32(row.index).i32(row.app.getLiveContainersMap().size())
-        .amounts(row.app.getAppAttemptResourceUsage().getAllUsed()).amounts(headroom).row();
+    long[] now = draft.section(Section.APPLICATION_USAGE).add(row.index).add(row.app.getLiveContainersMap().size())
+        .amounts(row.app.getAppAttemptResourceUsage().getAllUsed()).amounts(headroom).rowIfOther(null);
     boolean due = row.usage == null;
     for (int i = 0; i < now.length && !due; i++) {
       // the headroom comes last, and counts if it grew
@@ -270,7 +262,7 @@ final class ApplicationSection {
     RMApp app = draft.context.getRMApps().get(row.app.getApplicationId());
     if (app != null) {
       for (String tag : ApplicationTags.of(app)) {
-        draft.section(Section.TAGS).i32(row.index).name(draft.name(tag, row)).end();
+        draft.section(Section.TAGS).add(row.index).add(draft.name(tag, row)).end();
       }
     }
   }
@@ -296,11 +288,9 @@ final class ApplicationSection {
       return;
     }
     try {
-      AMRMTokenIdentifier identifier = new AMRMTokenIdentifier();
-      identifier.readFields(new DataInputStream(new ByteArrayInputStream(token.getIdentifier())));
       ByteBuffer key = ByteBuffer.wrap(key(token.getPassword())).order(ByteOrder.LITTLE_ENDIAN);
-      draft.section(Section.KEYS).i32(row.index).i32(identifier.getKeyId()).i64(key.getLong()).i64(key.getLong())
-          .i64(key.getLong()).i64(key.getLong()).end();
+      draft.section(Section.KEYS).add(row.index).add(token.decodeIdentifier().getKeyId())
+          .add(key.getLong()).add(key.getLong()).add(key.getLong()).add(key.getLong()).end();
       row.keyToken = token;
     } catch (IOException | GeneralSecurityException problem) {
       throw new IllegalStateException("no key can be made for " + row.app.getApplicationAttemptId(), problem);
@@ -350,8 +340,7 @@ final class ApplicationSection {
     /** Also those without requests that keep their indices. */
     final Map<SchedulerRequestKey, AskSection.Row> keys = new HashMap<>();
     /** With null where a key has gone and its index may be used again. */
-    final List<AskSection.Row> keysByIndex = new ArrayList<>();
-    final Indices keyIndices = new Indices(Indices.REST_MS);
+    final Indices<AskSection.Row> keysByIndex = new Indices<>(Indices.REST_MS);
     /** How many of its keys have outstanding requests. */
     int askingKeys;
     final UserBudget budget;
@@ -361,8 +350,7 @@ final class ApplicationSection {
     /** Of what it has more than is sent. */
     final Set<Cap> exceeded = EnumSet.noneOf(Cap.class);
     private String capsShown;
-    /** Whether its requests were looked at at all; whether they have changed since the latest look at them began. */
-    boolean reviewed;
+    /** Whether its requests have changed since the latest look at them began. */
     boolean changed;
     /** A look at its requests that goes on in the next frame. */
     AskSection.Walk walk;

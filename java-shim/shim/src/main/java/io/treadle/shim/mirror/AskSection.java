@@ -3,7 +3,6 @@ package io.treadle.shim.mirror;
 
 import io.treadle.shim.Cap;
 import io.treadle.shim.ConstraintText;
-import io.treadle.shim.EngineView;
 import io.treadle.shim.wire.Section;
 import io.treadle.shim.wire.SectionWriter;
 import java.util.Collections;
@@ -43,11 +42,9 @@ final class AskSection {
 
   private final Set<Row> placed = new LinkedHashSet<>();
   private final NodeSection nodes;
-  private final EngineView view;
   private long round;
 
-  AskSection(NodeSection nodes, EngineView view) {
-    this.view = view;
+  AskSection(NodeSection nodes) {
     this.nodes = nodes;
   }
 
@@ -129,7 +126,6 @@ final class AskSection {
     if (app.walk == null) {
       app.stands(Cap.REQUEST_KEYS, walk.looked, walk.keys.hasNext());
       app.stands(Cap.LOCALITIES, walk.localities, walk.moreLocalities);
-      view.keys(app.app.getApplicationAttemptId(), walk.most < Cap.REQUEST_KEYS.ofApplication ? walk.most : null);
       removeUnseen(walk);
     }
     return app.walk == null;
@@ -146,8 +142,7 @@ final class AskSection {
         }
         if (request.index >= KEPT_INDICES) {
           all.remove();
-          app.keysByIndex.set(request.index, null);
-          app.keyIndices.giveBack(request.index, draft.monotonicMs);
+          app.keysByIndex.remove(request.index, draft.monotonicMs);
         }
       }
     }
@@ -183,7 +178,7 @@ final class AskSection {
       return;
     }
     if (request == null) {
-      request = newRow(walk.draft, app, key);
+      request = app.keysByIndex.add(index -> new Row(index, app, key), walk.draft.monotonicMs);
       app.keys.put(key, request);
     }
     request.seen = walk.round;
@@ -192,12 +187,6 @@ final class AskSection {
     } else {
       review(walk, request);
     }
-  }
-
-  private Row newRow(Draft draft, ApplicationSection.Row app, SchedulerRequestKey key) {
-    Row request = new Row(app.keyIndices.take(draft.monotonicMs), app, key);
-    Indices.put(app.keysByIndex, request.index, request);
-    return request;
   }
 
   private void review(Walk walk, Row request) {
@@ -213,10 +202,10 @@ final class AskSection {
       setCount(draft, request, 0);
     } else if (count > 0 && writeConstraint(draft, request, allocator.getSchedulingRequest())) {
       walk.app.user.partitions.add(partition);
-      long[] now = draft.section(Section.REQUESTS).i32(walk.app.index).i32(request.index)
-          .i32(request.key.getPriority().getPriority()).i64(request.key.getAllocationRequestId()).i32(count)
+      long[] now = draft.section(Section.REQUESTS).add(walk.app.index).add(request.index)
+          .add(request.key.getPriority().getPriority()).add(request.key.getAllocationRequestId()).add(count)
           .flag(allocator.canDelayTo(ResourceRequest.ANY)).flag(allocator.getSchedulingRequest() != null)
-          .name(draft.name(partition)).amounts(ask.getPerAllocationResource()).rowIfOther(request.sent);
+          .add(draft.name(partition)).amounts(ask.getPerAllocationResource()).rowIfOther(request.sent);
       if (now != null) {
         walk.app.budget.spend(UserBudget.ROW);
         write(draft, request, now);
@@ -277,7 +266,7 @@ final class AskSection {
    * Names that no node and no rack has are of no use to the engine; some are sent, as a reason why nothing is placed.
    */
   private boolean isUnwanted(Walk walk, String name, boolean fresh) {
-    if (nodes.isPlace(name)) {
+    if (nodes.places().contains(name)) {
       return false;
     }
     walk.app.unknownPlaces = true;
@@ -315,8 +304,8 @@ final class AskSection {
   }
 
   private static void write(Draft draft, Row request, String name, Locality locality) {
-    draft.section(Section.LOCALITIES).i32(request.app.index).i32(request.index)
-        .name(draft.name(name, request.app)).i32(locality.count).flag(locality.relax).end();
+    draft.section(Section.LOCALITIES).add(request.app.index).add(request.index)
+        .add(draft.name(name, request.app)).add(locality.count).flag(locality.relax).end();
   }
 
   /**
@@ -336,12 +325,12 @@ final class AskSection {
     ConstraintText constraint = request.app.budget.isFullOfTexts() ? ConstraintText.OPAQUE
         : ConstraintText.of(draft.context, request.app.app.getApplicationId(), asked);
     request.app.budget.spend(UserBudget.ROW + draft.cost(constraint.text));
-    draft.section(Section.CONSTRAINTS).i32(request.app.index).i32(request.index)
-        .name(draft.name(constraint.text, request.app)).flag(constraint.text == null).end();
+    draft.section(Section.CONSTRAINTS).add(request.app.index).add(request.index)
+        .add(draft.name(constraint.text, request.app)).flag(constraint.text == null).end();
     SectionWriter tags = draft.section(Section.ALLOCATION_TAGS);
     for (String tag : constraint.tags) {
       request.app.budget.spend(UserBudget.ROW + draft.cost(tag));
-      tags.i32(request.app.index).i32(request.index).name(draft.name(tag, request.app)).end();
+      tags.add(request.app.index).add(request.index).add(draft.name(tag, request.app)).end();
     }
     return true;
   }
@@ -368,7 +357,7 @@ final class AskSection {
 
   private static void writeBlacklisted(Draft draft, ApplicationSection.Row app, String name, boolean present) {
     app.budget.spend(UserBudget.ROW);
-    draft.section(Section.BLACKLIST).i32(app.index).name(draft.name(name)).flag(present).end();
+    draft.section(Section.BLACKLIST).add(app.index).add(draft.name(name)).flag(present).end();
   }
 
   /**
@@ -387,7 +376,7 @@ final class AskSection {
     }
     Set<String> all = app.app.getBlacklistedNodes();
     app.longBlacklist = all.size() > Cap.BLACKLISTED_NAMES.ofApplication;
-    app.unknownPlaces |= all.removeIf(name -> !nodes.isPlace(name));
+    app.unknownPlaces |= all.removeIf(name -> !nodes.places().contains(name));
     return all;
   }
 

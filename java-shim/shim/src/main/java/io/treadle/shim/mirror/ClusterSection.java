@@ -49,9 +49,9 @@ final class ClusterSection {
     sentTypes = types.clone();
     sentCalculator = calculator;
     for (int i = 0; i < types.length; i++) {
-      draft.section(Section.RESOURCE_TYPES).name(draft.name(types[i].getName())).name(draft.name(types[i].getUnits()))
-          .flag(CountedResources.isCounted(calculator, i)).i64(minimum.getResourceInformation(i).getValue())
-          .i64(maximum.getResourceInformation(i).getValue()).end();
+      draft.section(Section.RESOURCE_TYPES).add(draft.name(types[i].getName())).add(draft.name(types[i].getUnits()))
+          .flag(CountedResources.isCounted(calculator, i)).add(minimum.getResourceInformation(i).getValue())
+          .add(maximum.getResourceInformation(i).getValue()).end();
     }
   }
 
@@ -61,7 +61,7 @@ final class ClusterSection {
     if (!now.equals(sent)) {
       sent = now;
       now.forEach((key, value) ->
-          draft.section(Section.SETTINGS).name(draft.name(key)).name(draft.name(value)).end());
+          draft.section(Section.SETTINGS).add(draft.name(key)).add(draft.name(value)).end());
     }
   }
 

@@ -52,9 +52,9 @@ final class ContainerSection {
     boolean its = attempt != null && (isOf(id, attempt) || attempt.app.getRMContainer(id) != null
         || attempt.containersAlive.containsKey(id));
     boolean ours = step.kind == ContainerStep.ALLOCATED ? step.byTreadle : treadles.contains(id);
-    long[] values = draft.section(Section.CONTAINERS).i64(number(id, its ? attempt : null))
-        .i32(its ? attempt.index : -1).i32(step.requestKey == null ? 0 : step.requestKey.getPriority().getPriority())
-        .i32(nodes.index(step)).u8(step.kind).i64(step.timeMs).i64(step.createdMs).i32(step.exitStatus)
+    long[] values = draft.section(Section.CONTAINERS).add(number(id, its ? attempt : null))
+        .add(its ? attempt.index : -1).add(step.requestKey == null ? 0 : step.requestKey.getPriority().getPriority())
+        .add(nodes.index(step)).add(step.kind).add(step.timeMs).add(step.createdMs).add(step.exitStatus)
         .flag(ours).flag(step.am).amounts(step.capability).end();
     if (step.kind == ContainerStep.COMPLETED) {
       treadles.remove(id);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
-import io.treadle.shim.Printable;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.wire.FrameWriter;
 import io.treadle.shim.wire.Section;
@@ -10,6 +9,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
+import org.apache.commons.lang3.StringUtils;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.apache.hadoop.yarn.util.resource.ResourceUtils;
@@ -24,7 +24,7 @@ final class Draft {
   private static final long TEXTS_REST_MS = 10_000;
 
   private final Map<String, Name> names = new HashMap<>();
-  private final Indices indices = new Indices(TEXTS_REST_MS);
+  private final Indices<Name> indices = new Indices<>(TEXTS_REST_MS);
   final CapacityScheduler scheduler;
   final RMContext context;
   final MirrorSettings settings;
@@ -71,14 +71,14 @@ final class Draft {
    * The index of a text, which is sent first if it is new, and stays until the next snapshot; null is the empty text.
    */
   int name(String text) {
-    Name name = find(text == null ? "" : Printable.first(text, MAX_CHARS));
+    Name name = find(text == null ? "" : StringUtils.left(text, MAX_CHARS));
     name.stays = true;
     return name.index;
   }
 
   /** The same of a text that an application made up: its index may be another one's when all that use it have gone. */
   int name(String text, ApplicationSection.Row application) {
-    String key = text == null ? "" : Printable.first(text, MAX_CHARS);
+    String key = text == null ? "" : StringUtils.left(text, MAX_CHARS);
     Name name = find(key);
     if (!name.stays && application.texts.add(key)) {
       application.budget.texts(1);
@@ -90,7 +90,7 @@ final class Draft {
   private Name find(String key) {
     Name name = names.get(key);
     if (name == null) {
-      name = new Name(indices.take(monotonicMs));
+      name = indices.add(Name::new, monotonicMs);
       names.put(key, name);
       writer.text(name.index, key);
     }
@@ -104,7 +104,7 @@ final class Draft {
       Name name = names.get(key);
       if (--name.applications == 0 && !name.stays) {
         names.remove(key);
-        indices.giveBack(name.index, monotonicMs);
+        indices.remove(name.index, monotonicMs);
       }
     }
   }
@@ -116,12 +116,12 @@ final class Draft {
 
   /** What a text costs the budget of the user who made it up. */
   int cost(String text) {
-    return text == null || names.containsKey(Printable.first(text, MAX_CHARS)) ? 0 : UserBudget.NAME;
+    return text == null || names.containsKey(StringUtils.left(text, MAX_CHARS)) ? 0 : UserBudget.NAME;
   }
 
   /** The number of resource types, R. */
   int resources() {
-    return writer.resources();
+    return writer.resources;
   }
 
   /** A text that was sent. */

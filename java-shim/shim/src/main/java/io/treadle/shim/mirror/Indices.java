@@ -2,48 +2,54 @@
 package io.treadle.shim.mirror;
 
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.function.IntFunction;
 
 /**
- * Indices that are given out and given back. One that was given back rests before it is given out again: an answer that
- * still means the old thing by it has come by then, or is about something else that is checked as well.
+ * Rows by index. An index whose row has gone rests before another row gets it: an answer that still means the old row
+ * by it has come by then, or is about something else that is checked as well.
  */
-final class Indices {
+final class Indices<T> {
   static final long REST_MS = 1000;
 
   private final long restMs;
+  /** With null where a row has gone. */
+  private final List<T> rows = new ArrayList<>();
   private final Deque<long[]> free = new ArrayDeque<>();
-  private int size;
 
-  /** Indices that are given out again {@code restMs} milliseconds after they were given back. */
+  /** No rows yet; an index is used again {@code restMs} milliseconds after its row has gone. */
   Indices(long restMs) {
     this.restMs = restMs;
   }
 
-  int take(long nowMs) {
+  /** Makes a row for an index that is free; returns the row. */
+  T add(IntFunction<T> make, long nowMs) {
     long[] first = free.peek();
-    if (first == null || nowMs - first[1] < restMs) {
-      return size++;
+    boolean again = first != null && nowMs - first[1] >= restMs;
+    T row = make.apply(again ? (int) free.poll()[0] : rows.size());
+    if (again) {
+      rows.set((int) first[0], row);
+    } else {
+      rows.add(row);
     }
-    return (int) free.poll()[0];
+    return row;
   }
 
-  void giveBack(int index, long nowMs) {
+  /** The row has gone. */
+  void remove(int index, long nowMs) {
+    rows.set(index, null);
     free.add(new long[] {index, nowMs});
   }
 
-  /** Puts a row at its index in a list of all: at the end, or in place of one that has gone. */
-  static <T> void put(List<T> byIndex, int index, T row) {
-    if (index == byIndex.size()) {
-      byIndex.add(row);
-    } else {
-      byIndex.set(index, row);
-    }
+  /** The row of an index below {@link #size}; null if it has gone. */
+  T get(int index) {
+    return rows.get(index);
   }
 
-  /** One more than the highest that was given out. */
+  /** One more than the highest index that was given out. */
   int size() {
-    return size;
+    return rows.size();
   }
 }

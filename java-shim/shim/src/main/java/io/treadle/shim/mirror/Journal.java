@@ -35,16 +35,6 @@ public final class Journal {
     mark(changes -> changes.nodes.add(node));
   }
 
-  /** The nodes on some hosts have other attributes. */
-  public void attributesChanged(Set<String> hosts) {
-    mark(changes -> changes.attributes.addAll(hosts));
-  }
-
-  /** Any number of nodes may have changed. */
-  public void nodesChanged() {
-    mark(changes -> changes.allNodes = true);
-  }
-
   /**
    * An application or its attempt came, went, or changed its state, queue, priority or usage; see {@link #container}.
    */
@@ -106,7 +96,8 @@ public final class Journal {
     }
   }
 
-  private void mark(Consumer<Changes> mark) {
+  /** Marks what changed otherwise, under the lock. */
+  void mark(Consumer<Changes> mark) {
     if (!paused) {
       synchronized (lock) {
         mark.accept(changes);

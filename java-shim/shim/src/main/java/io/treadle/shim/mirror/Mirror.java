@@ -33,7 +33,6 @@ public final class Mirror implements Directory {
   private final SchedulerPort port;
   private final Journal journal;
   private final MirrorSettings settings;
-  private final EngineView view;
   private final ClusterSection cluster = new ClusterSection();
   private final QueueSection queues = new QueueSection();
   private final NodeSection nodes;
@@ -60,10 +59,9 @@ public final class Mirror implements Directory {
     this.port = port;
     this.journal = journal;
     this.settings = settings;
-    this.view = view;
     nodes = new NodeSection(settings, view);
-    applications = new ApplicationSection(settings.ofUser, queues, view);
-    asks = new AskSection(nodes, view);
+    applications = new ApplicationSection(settings.ofUser, queues);
+    asks = new AskSection(nodes);
     containers = new ContainerSection(nodes);
     applicationSweep = new Sweep(settings.applicationReviewMs);
   }
@@ -231,13 +229,9 @@ public final class Mirror implements Directory {
 
   private void goOn(ApplicationSection.Row row) {
     if (!draft.snapshot && !row.budget.isReady(draft.monotonicMs)) {
-      if (!row.reviewed) {
-        view.keys(row.app.getApplicationAttemptId(), 0);
-      }
       late.add(row);
       return;
     }
-    row.reviewed = true;
     if (row.walk == null) {
       row.changed = false;
       row.late = false;
@@ -346,10 +340,10 @@ public final class Mirror implements Directory {
       journal.snapshotNeeded();
     }
     long[] last = fates.isEmpty() ? null : fates.get(fates.size() - 1);
-    if (last != null && last[0] == answered && last[1] + last[2] == position && last[3] == fate.code()) {
+    if (last != null && last[0] == answered && last[1] + last[2] == position && last[3] == fate.code) {
       last[2]++;
     } else {
-      fates.add(new long[] {answered, position, 1, fate.code()});
+      fates.add(new long[] {answered, position, 1, fate.code});
     }
   }
 }

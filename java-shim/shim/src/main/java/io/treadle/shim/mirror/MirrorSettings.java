@@ -18,16 +18,11 @@ public final class MirrorSettings {
   /** How many request keys, localities and blacklisted names of a user the engine receives. */
   int ofUser = Cap.OF_USER;
 
-  /** For tests: review times of 0 review everything in each frame. */
-  MirrorSettings(int frameMaxBytes, long staleAfterMs, long nodeReviewMs, long applicationReviewMs) {
+  /** Settings with the usual bounds; review times of 0 review everything in each frame. */
+  public MirrorSettings(int frameMaxBytes, long staleAfterMs, long nodeReviewMs, long applicationReviewMs) {
     this.frameMaxBytes = frameMaxBytes;
     this.staleAfterMs = staleAfterMs;
     this.nodeReviewMs = nodeReviewMs;
     this.applicationReviewMs = applicationReviewMs;
-  }
-
-  /** Settings with the usual review times. */
-  public static MirrorSettings of(int frameMaxBytes, long staleAfterMs) {
-    return new MirrorSettings(frameMaxBytes, staleAfterMs, 200, 1000);
   }
 }

@@ -4,7 +4,6 @@ package io.treadle.shim.mirror;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.NodeCondition;
 import io.treadle.shim.wire.Section;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
@@ -38,9 +37,7 @@ final class NodeSection {
   private static final int MAX_ATTRIBUTES = 100;
 
   private final Map<NodeId, Row> rows = new HashMap<>();
-  /** With null where a node has gone. */
-  private final List<Row> byIndex = new ArrayList<>();
-  private Indices indices = new Indices(Indices.REST_MS);
+  private Indices<Row> byIndex = new Indices<>(Indices.REST_MS);
   /** Names of nodes and racks, and how many nodes have each. */
   private final Map<String, Integer> places = new HashMap<>();
   private boolean newPlaces;
@@ -59,8 +56,7 @@ final class NodeSection {
   /** Forgets all indices. */
   void reset() {
     rows.clear();
-    byIndex.clear();
-    indices = new Indices(Indices.REST_MS);
+    byIndex = new Indices<>(Indices.REST_MS);
     places.clear();
     attributesLater.clear();
   }
@@ -115,7 +111,7 @@ final class NodeSection {
       }
       return null;
     }
-    Row row = fresh ? add(draft, node) : before;
+    Row row = fresh ? byIndex.add(index -> new Row(index, node), draft.monotonicMs) : before;
     row.reviewedIn = frame;
     List<String> names = Arrays.asList(node.getNodeName(), node.getRackName());
     if (!names.equals(row.names)) {
@@ -132,22 +128,16 @@ final class NodeSection {
     write(draft, row, usable ? USABLE : UNUSABLE, node.getTotalResource(),
         kept == null ? node.getUnallocatedResource() : Resources.subtract(node.getUnallocatedResource(), kept));
     if (fresh) {
+      rows.put(id, row);
       reviewAttributes(draft, row);
     }
     return row;
   }
 
   private static void write(Draft draft, Row row, int state, Resource total, Resource free) {
-    row.sent = draft.section(Section.NODES).i32(row.index).name(draft.name(row.names.get(0)))
-        .name(draft.name(row.names.get(1))).name(draft.name(row.partition)).u8(state).amounts(total).amounts(free)
+    row.sent = draft.section(Section.NODES).add(row.index).add(draft.name(row.names.get(0)))
+        .add(draft.name(row.names.get(1))).add(draft.name(row.partition)).add(state).amounts(total).amounts(free)
         .endIfOther(row.sent);
-  }
-
-  private Row add(Draft draft, FiCaSchedulerNode node) {
-    Row row = new Row(indices.take(draft.monotonicMs), node);
-    rows.put(row.id, row);
-    Indices.put(byIndex, row.index, row);
-    return row;
   }
 
   private void remove(Draft draft, Row row) {
@@ -156,8 +146,7 @@ final class NodeSection {
     write(draft, row, GONE, null, null);
     count(row, -1);
     rows.remove(row.id);
-    byIndex.set(row.index, null);
-    indices.giveBack(row.index, draft.monotonicMs);
+    byIndex.remove(row.index, draft.monotonicMs);
   }
 
   /** Counts a row's names: one node more has them, or one less. */
@@ -195,7 +184,7 @@ final class NodeSection {
   }
 
   private static void writeAttribute(Draft draft, Row row, String name, String value, boolean present) {
-    draft.section(Section.NODE_ATTRIBUTES).i32(row.index).name(draft.name(name)).name(draft.name(value)).flag(present)
+    draft.section(Section.NODE_ATTRIBUTES).add(row.index).add(draft.name(name)).add(draft.name(value)).flag(present)
         .end();
   }
 
@@ -219,11 +208,6 @@ final class NodeSection {
   /** The names of all nodes and racks. */
   Set<String> places() {
     return Collections.unmodifiableSet(places.keySet());
-  }
-
-  /** Whether a node or a rack has that name. */
-  boolean isPlace(String name) {
-    return places.containsKey(name);
   }
 
   /** Whether there are names that were not there at the last call. */

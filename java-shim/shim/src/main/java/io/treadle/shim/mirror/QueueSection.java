@@ -131,9 +131,9 @@ final class QueueSection {
     }
     rows.put(queue, row);
     Priority level = queue.getPriority();
-    now.add(draft.section(Section.QUEUES).i32(row.index).i32(parent == null ? -1 : parent.index).name(draft.name(path))
-        .u8(state(queue.getState())).flag(row.leaf).name(draft.name(policy(draft, row, path)))
-        .flag(sizeBasedWeight(row)).i32(level == null ? 0 : level.getPriority()).row());
+    now.add(draft.section(Section.QUEUES).add(row.index).add(parent == null ? -1 : parent.index).add(draft.name(path))
+        .add(state(queue.getState())).flag(row.leaf).add(draft.name(policy(draft, row, path)))
+        .flag(sizeBasedWeight(row)).add(level == null ? 0 : level.getPriority()).rowIfOther(null));
     List<CSQueue> children = queue.getChildQueues();
     if (children != null) {
       for (CSQueue child : children) {
@@ -177,7 +177,7 @@ final class QueueSection {
       before[0] = row.index;
       before[1] = name;
     }
-    row.limits.put(partition, draft.section(Section.QUEUE_LIMITS).i32(row.index).name(name)
+    row.limits.put(partition, draft.section(Section.QUEUE_LIMITS).add(row.index).add(name)
         .amounts(row.queue.getEffectiveCapacity(partition)).amounts(row.queue.getEffectiveMaxCapacity(partition))
         .amounts(usage.getUsed(partition)).amounts(usage.getPending(partition))
         .amounts(row.leaf ? usage.getAMLimit(partition) : null).amounts(row.leaf ? usage.getAMUsed(partition) : null)
@@ -256,13 +256,14 @@ final class QueueSection {
   }
 
   private static void write(Draft draft, User user, int queue) {
-    UsersManager.User known = LeafQueues.user(user.leaf, user.name);
+    UsersManager users = LeafQueues.users(user.leaf);
+    UsersManager.User known = users.getUser(user.name);
     if (known == null) {
       return;
     }
     for (String partition : user.partitions) {
-      user.sent.put(partition, draft.section(Section.USERS).i32(queue).name(draft.name(user.name))
-          .name(draft.name(partition)).amounts(LeafQueues.activeUserLimit(user.leaf, user.name,
+      user.sent.put(partition, draft.section(Section.USERS).add(queue).add(draft.name(user.name))
+          .add(draft.name(partition)).amounts(users.getComputedResourceLimitForActiveUsers(user.name,
               draft.scheduler.getClusterResource(), partition, SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY))
           .amounts(known.getUsed(partition)).endIfOther(user.sent.get(partition)));
     }

@@ -38,54 +38,53 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEv
 
 /**
  * What the scheduler's overrides call after {@code super}: marks in the journal what may have changed. Runs on RM
- * threads, so nothing here throws, blocks or takes a lock of the scheduler. The mirror reviews everything now and
- * then, so a tap that fails makes a frame late, not wrong.
+ * threads: nothing here blocks or takes a lock of the scheduler, and the overrides catch what it throws. The mirror
+ * reviews everything now and then, so a tap that fails makes a frame late, not wrong.
  */
 public final class Taps {
   private final Journal journal;
   private final SchedulerPort port;
-  private final Consumer<Throwable> failures;
   /** Applications to which the RM, before the next event, gives requests of containers back that they never saw. */
   private final Queue<ApplicationId> returning = new ConcurrentLinkedQueue<>();
 
-  /** Taps of one scheduler; {@code failures} is called with everything that goes wrong in one, and must not throw. */
-  public Taps(Journal journal, SchedulerPort port, Consumer<Throwable> failures) {
+  /** Taps of one scheduler. */
+  public Taps(Journal journal, SchedulerPort port) {
     this.journal = journal;
     this.port = port;
-    this.failures = failures;
+  }
+
+  /** Has a tap mark what changed, unless nobody listens. */
+  public void mark(Consumer<Taps> tap) {
+    if (!journal.isPaused()) {
+      tap.accept(this);
+    }
   }
 
   /** After {@code handle}: a node, an application or an attempt came, went or changed. */
   public void handled(SchedulerEvent event) {
-    guarded(() -> {
-      markEvent(event);
-      for (ApplicationId id = returning.poll(); id != null; id = returning.poll()) {
-        journal.asksChanged(id);
-      }
-    });
+    markEvent(event);
+    for (ApplicationId id = returning.poll(); id != null; id = returning.poll()) {
+      journal.asksChanged(id);
+    }
   }
 
   /** After {@code allocate}: an AM asked, or only sent its heartbeat. Lists may be null. */
   public void allocated(ApplicationAttemptId attempt, List<ResourceRequest> asks,
       List<SchedulingRequest> schedulingRequests, List<String> blacklistAdditions, List<String> blacklistRemovals) {
-    guarded(() -> {
-      if (holds(asks) || holds(schedulingRequests) || holds(blacklistAdditions) || holds(blacklistRemovals)) {
-        journal.asksChanged(attempt.getApplicationId());
-      }
-    });
+    if (holds(asks) || holds(schedulingRequests) || holds(blacklistAdditions) || holds(blacklistRemovals)) {
+      journal.asksChanged(attempt.getApplicationId());
+    }
   }
 
   /** After {@code allocate}: what its answer says of the AM's containers. Those that were updated changed just now. */
   public void answered(Allocation answer) {
-    guarded(() -> {
-      long nowMs = System.currentTimeMillis();
-      each(answer.getIncreasedContainers(), resized -> markResized(resized, nowMs));
-      each(answer.getDecreasedContainers(), resized -> markResized(resized, nowMs));
-      each(answer.getPromotedContainers(), promoted -> markRunning(promoted, nowMs));
-      // it holds nothing of its node any more although it may run on
-      each(answer.getDemotedContainers(), demoted ->
-          mark(ContainerStep.COMPLETED, demoted, nowMs, ContainerExitStatus.INVALID));
-    });
+    long nowMs = System.currentTimeMillis();
+    each(answer.getIncreasedContainers(), resized -> markResized(resized, nowMs));
+    each(answer.getDecreasedContainers(), resized -> markResized(resized, nowMs));
+    each(answer.getPromotedContainers(), promoted -> markRunning(promoted, nowMs));
+    // it holds nothing of its node any more although it may run on
+    each(answer.getDemotedContainers(), demoted ->
+        mark(ContainerStep.COMPLETED, demoted, nowMs, ContainerExitStatus.INVALID));
   }
 
   private void each(List<Container> updated, Consumer<RMContainer> mark) {
@@ -117,41 +116,35 @@ public final class Taps {
 
   /** After {@code moveApplication} or {@code updateApplicationPriority}, which cause no event. */
   public void applicationChanged(ApplicationId application) {
-    guarded(() -> journal.applicationChanged(application));
+    journal.applicationChanged(application);
   }
 
   /** After {@code nodeUpdate}: a NodeManager's heartbeat. Most change nothing that the other taps do not see. */
   public void nodeUpdated(RMNode node) {
-    guarded(() -> {
-      if (node.getState() != NodeState.RUNNING) {
-        journal.nodeChanged(node.getNodeID());
-      }
-    });
+    if (node.getState() != NodeState.RUNNING) {
+      journal.nodeChanged(node.getNodeID());
+    }
   }
 
   /** After {@code containerLaunchedOnNode}. */
   public void containerLaunched(ContainerId container, SchedulerNode node) {
-    guarded(() -> {
-      RMContainer launched = port.scheduler().getRMContainer(container);
-      if (launched != null && ContainerStep.isReported(launched)) {
-        mark(ContainerStep.LAUNCHED, launched, System.currentTimeMillis(), 0);
-      }
-    });
+    RMContainer launched = port.scheduler().getRMContainer(container);
+    if (launched != null && ContainerStep.isReported(launched)) {
+      mark(ContainerStep.LAUNCHED, launched, System.currentTimeMillis(), 0);
+    }
   }
 
   /** After {@code completedContainerInternal}: a container ended, or a reservation was taken back. */
   public void containerCompleted(RMContainer container, ContainerStatus status) {
-    guarded(() -> {
-      if (container.getContainerRequest() != null) {
-        returning.add(container.getApplicationAttemptId().getApplicationId());
-      }
-      if (container.completed() && ContainerStep.isReported(container)) {
-        mark(ContainerStep.COMPLETED, container, System.currentTimeMillis(), status.getExitStatus());
-      } else {
-        journal.nodeChanged(container.getNodeId());
-        journal.applicationChanged(container.getApplicationAttemptId().getApplicationId());
-      }
-    });
+    if (container.getContainerRequest() != null) {
+      returning.add(container.getApplicationAttemptId().getApplicationId());
+    }
+    if (container.completed() && ContainerStep.isReported(container)) {
+      mark(ContainerStep.COMPLETED, container, System.currentTimeMillis(), status.getExitStatus());
+    } else {
+      journal.nodeChanged(container.getNodeId());
+      journal.applicationChanged(container.getApplicationAttemptId().getApplicationId());
+    }
   }
 
   /**
@@ -172,14 +165,12 @@ public final class Taps {
    */
   public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request, boolean byTreadle,
       boolean am) {
-    guarded(() -> {
-      if (request.anythingAllocatedOrReserved()) {
-        markAllocation(request.getFirstAllocatedOrReservedContainer(), byTreadle, am);
-      }
-      for (SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> released : request.getContainersToRelease()) {
-        markBoth(released);
-      }
-    });
+    if (request.anythingAllocatedOrReserved()) {
+      markAllocation(request.getFirstAllocatedOrReservedContainer(), byTreadle, am);
+    }
+    for (SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> released : request.getContainersToRelease()) {
+      markBoth(released);
+    }
   }
 
   private void markAllocation(ContainerAllocationProposal<FiCaSchedulerApp, FiCaSchedulerNode> proposal,
@@ -215,12 +206,12 @@ public final class Taps {
         markNode(((NodeResourceUpdateSchedulerEvent) event).getRMNode());
         break;
       case NODE_LABELS_UPDATE:
-        journal.nodesChanged();
+        journal.mark(changes -> changes.allNodes = true);
         journal.queuesChanged();
         break;
       case NODE_ATTRIBUTES_UPDATE:
-        journal.attributesChanged(
-            ((NodeAttributesUpdateSchedulerEvent) event).getUpdatedNodeToAttributes().keySet());
+        journal.mark(changes -> changes.attributes.addAll(
+            ((NodeAttributesUpdateSchedulerEvent) event).getUpdatedNodeToAttributes().keySet()));
         break;
       case APP_ADDED:
         markApplication(((AppAddedSchedulerEvent) event).getApplicationId());
@@ -268,16 +259,5 @@ public final class Taps {
 
   private static boolean holds(List<?> list) {
     return list != null && !list.isEmpty();
-  }
-
-  private void guarded(Runnable marks) {
-    if (journal.isPaused()) {
-      return;
-    }
-    try {
-      marks.run();
-    } catch (Throwable e) {
-      failures.accept(e);
-    }
   }
 }

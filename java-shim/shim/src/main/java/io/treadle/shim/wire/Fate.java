@@ -37,12 +37,8 @@ public enum Fate {
   /** Another row of the transaction cannot be committed, or it is none that can be. */
   TRANSACTION;
 
-  private final int code = WireSchema.fate(name());
-
   /** The code on the wire. */
-  public int code() {
-    return code;
-  }
+  public final int code = WireSchema.fate(name());
 
   /** Whether the proposal was turned down: neither committed nor only observed. */
   public boolean isRejection() {

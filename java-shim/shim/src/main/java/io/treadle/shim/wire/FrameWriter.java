@@ -19,7 +19,7 @@ public final class FrameWriter {
 
   private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'F' << 24;
   /** Version of frames and of proposal frames; the sidecar must have the same. */
-  public static final int VERSION = WireSchema.version();
+  public static final int VERSION = WireSchema.ROOT.get("wire").asInt();
 
   /** The engine forgets everything first. */
   public static final int FLAG_SNAPSHOT = 1;
@@ -27,7 +27,8 @@ public final class FrameWriter {
   public static final int FLAG_OBSERVE = 4;
   private static final int FLAG_MORE = 2;
 
-  private final int resources;
+  /** The number of resource types, R. */
+  public final int resources;
   private final int maxBytes;
   private final SectionWriter[] sections = new SectionWriter[Section.values().length];
 
@@ -49,11 +50,6 @@ public final class FrameWriter {
     for (Section section : Section.values()) {
       sections[section.ordinal()] = new SectionWriter(section, resources);
     }
-  }
-
-  /** The number of resource types, R. */
-  public int resources() {
-    return resources;
   }
 
   /** Where the rows of a section go. */
@@ -113,9 +109,9 @@ public final class FrameWriter {
       while (row < section.rows()) {
         int count = section.fitting(row, maxBytes - part.bytes);
         boolean split = count < section.rows() - row;
-        if (split && section.section().isWhole() || count == 0) {
+        if (split && section.section.whole || count == 0) {
           if (part.sections.isEmpty()) {
-            throw new FrameTooSmallException(section.section(), section.bytes(row, section.rows() - row), maxBytes);
+            throw new FrameTooSmallException(section.section, section.bytes(row, section.rows() - row), maxBytes);
           }
           part = new Part();
           parts.add(part);

@@ -40,30 +40,46 @@ public final class ProposalFrame {
   /** Bytes of the sizes of both columns of what is held back. */
   private static final int HELD_SIZES = 2 * Integer.BYTES;
 
-  private final int flags;
-  private final long epoch;
-  private final long sequence;
+  /** The epoch of the frame that is answered. */
+  public final long epoch;
+  /** The sequence number of the frame that is answered. */
+  public final long sequence;
+  /** Whether the engine lost track and asks for a snapshot. */
+  public final boolean resend;
+  /** Whether there is more to come: the engine is to be asked again after a tick. */
+  public final boolean again;
+  /** Whether an application that asks has no living engine, or none shows life: the answer does not renew the lease. */
+  public final boolean unserved;
+  /** Whether each proposal has a {@link #transaction}. */
+  public final boolean hasTransactions;
+  /** The indices of applications with an ask that waits for the policy alone; not to be changed. */
+  public final BitSet heldApplications;
+  /** The indices of nodes of which the policy keeps room for other asks than those that could have it now. */
+  public final BitSet heldNodes;
+  /** The status, a JSON object as text; empty if nothing changed. */
+  public final String status;
   private final int[][] columns;
-  private final BitSet heldApplications;
-  private final BitSet heldNodes;
-  private final String status;
 
   private ProposalFrame(ByteBuffer bytes, int limit) throws IOException {
-    flags = bytes.getShort(6) & 0xffff;
+    int flags = bytes.getShort(6) & 0xffff;
     if ((flags & ~FLAGS) != 0) {
       throw new IOException("unknown flags in an answer: " + flags);
     }
+    resend = (flags & FLAG_RESEND) != 0;
+    again = (flags & FLAG_AGAIN) != 0;
+    unserved = (flags & FLAG_UNSERVED) != 0;
+    hasTransactions = (flags & FLAG_TRANSACTIONS) != 0;
     epoch = bytes.getLong(8);
     sequence = bytes.getLong(16);
     if (bytes.getLong(24) < 0) {
       throw new IOException("an answer that took " + bytes.getLong(24) + " microseconds");
     }
     int rows = bytes.getInt(32);
-    if (rows < 0 || rows > (hasTransactions() ? rowsMax(limit) : limit)) {
+    if (rows < 0 || rows > (hasTransactions ? rowsMax(limit) : limit)) {
       throw new IOException("an answer with " + rows + " proposals, allowed are 0 to " + limit);
     }
     int statusBytes = bytes.getInt(36);
-    int count = hasTransactions() ? COLUMNS + 1 : COLUMNS;
+    int count = hasTransactions ? COLUMNS + 1 : COLUMNS;
     long held = bytes.capacity() - HEADER_BYTES - (long) Integer.BYTES * count * rows - statusBytes;
     boolean holds = (flags & FLAG_HELD) != 0;
     if (statusBytes < 0 || held < 0 || held > 0 && !holds) {
@@ -105,7 +121,7 @@ public final class ProposalFrame {
 
   private void checkTransactions(int limit) throws IOException {
     int last = 0;
-    for (int row = 0; hasTransactions() && row < size(); row++) {
+    for (int row = 0; hasTransactions && row < size(); row++) {
       if (transaction(row) < last) {
         throw new IOException("an answer with transaction " + transaction(row) + " after " + last);
       }
@@ -159,7 +175,7 @@ public final class ProposalFrame {
   /** Proposals of the shim's own about the frame that an answer is to: rows of {application, request key, node}. */
   public static ProposalFrame of(ProposalFrame answer, int[]... rows) {
     try {
-      return parse(encode(0, answer.epoch(), answer.sequence(), rows), rows.length);
+      return parse(encode(0, answer.epoch, answer.sequence, rows), rows.length);
     } catch (IOException e) {
       throw new IllegalStateException("an answer that was just written", e);
     }
@@ -180,30 +196,7 @@ public final class ProposalFrame {
     }
   }
 
-  /** The epoch of the frame that is answered. */
-  public long epoch() {
-    return epoch;
-  }
 
-  /** The sequence number of the frame that is answered. */
-  public long sequence() {
-    return sequence;
-  }
-
-  /** Whether there is more to come: the engine is to be asked again after a tick. */
-  public boolean again() {
-    return (flags & FLAG_AGAIN) != 0;
-  }
-
-  /** Whether an application that asks has no living engine, or none shows life: the answer does not renew the lease. */
-  public boolean unserved() {
-    return (flags & FLAG_UNSERVED) != 0;
-  }
-
-  /** Whether each proposal has a {@link #transaction}. */
-  public boolean hasTransactions() {
-    return (flags & FLAG_TRANSACTIONS) != 0;
-  }
 
   /** The transaction of a proposal in [0, size()), which never falls; if there are transactions. */
   public int transaction(int position) {
@@ -213,7 +206,7 @@ public final class ProposalFrame {
   /** Where the transaction of a proposal ends: the first position after it that is another's; without any, the next. */
   public int endOfTransaction(int position) {
     int end = position + 1;
-    while (hasTransactions() && end < size() && transaction(end) == transaction(position)) {
+    while (hasTransactions && end < size() && transaction(end) == transaction(position)) {
       end++;
     }
     return end;
@@ -225,11 +218,6 @@ public final class ProposalFrame {
       return 0;
     }
     return limit >= size() ? size() : endOfTransaction(limit - 1);
-  }
-
-  /** Whether the engine lost track and asks for a snapshot. */
-  public boolean resend() {
-    return (flags & FLAG_RESEND) != 0;
   }
 
   /** The number of proposals. */
@@ -250,20 +238,5 @@ public final class ProposalFrame {
   /** The node index of a proposal in [0, size()); any value at all. */
   public int node(int position) {
     return columns[2][position];
-  }
-
-  /** The indices of applications with an ask that waits for the policy alone; not to be changed. */
-  public BitSet heldApplications() {
-    return heldApplications;
-  }
-
-  /** The indices of nodes of which the policy keeps room for other asks than those that could have it now. */
-  public BitSet heldNodes() {
-    return heldNodes;
-  }
-
-  /** The status, a JSON object as text; empty if nothing changed. */
-  public String status() {
-    return status;
   }
 }

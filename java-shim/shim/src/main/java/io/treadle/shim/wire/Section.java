@@ -4,7 +4,9 @@ package io.treadle.shim.wire;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.IntStream;
+import org.apache.hadoop.thirdparty.com.google.common.collect.ImmutableMap;
 
 /** The sections of a frame, in the order of their kinds; {@link WireSchema} has their columns. */
 public enum Section {
@@ -49,8 +51,13 @@ public enum Section {
   /** Keys of application attempts, if the engine wants them. */
   KEYS;
 
-  private final int kind;
-  private final boolean whole;
+  private static final Map<String, Integer> WIDTHS =
+      ImmutableMap.of("u8", Byte.BYTES, "i32", Integer.BYTES, "name", Integer.BYTES, "i64", Long.BYTES);
+
+  /** The number on the wire. */
+  public final int kind;
+  /** Whether its rows replace all earlier ones, so that it must not be split over two frames. */
+  final boolean whole;
   private final List<String> types = new ArrayList<>();
 
   Section() {
@@ -60,33 +67,9 @@ public enum Section {
     schema.get("columns").forEach(column -> types.add(column.get(1).asText()));
   }
 
-  /** The number on the wire. */
-  public int kind() {
-    return kind;
-  }
-
-  /** Whether its rows replace all earlier ones, so that it must not be split over two frames. */
-  boolean isWhole() {
-    return whole;
-  }
-
   /** How many bytes a value takes, by column, where there are so many resource types. */
   int[] widths(int resources) {
     return types.stream().flatMapToInt(type -> type.equals("R*i64")
-        ? IntStream.generate(() -> Long.BYTES).limit(resources) : IntStream.of(width(type))).toArray();
-  }
-
-  private static int width(String type) {
-    switch (type) {
-      case "u8":
-        return Byte.BYTES;
-      case "i32":
-      case "name":
-        return Integer.BYTES;
-      case "i64":
-        return Long.BYTES;
-      default:
-        throw new IllegalArgumentException("no type of columns: " + type);
-    }
+        ? IntStream.generate(() -> Long.BYTES).limit(resources) : IntStream.of(WIDTHS.get(type))).toArray();
   }
 }

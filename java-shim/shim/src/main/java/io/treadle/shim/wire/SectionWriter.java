@@ -10,15 +10,15 @@ import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceInformation;
 
 /**
- * Collects the rows of one section. A row's values are given one after another in the order of the schema, each by
- * the method of its column's type, and ended by {@link #end()}, {@link #endIfOther}, {@link #row()} or
- * {@link #rowIfOther}. Rows that were returned must not be changed until the frame is made.
+ * Collects the rows of one section. A row's values are given one after another in the order of the schema, and ended by
+ * {@link #end()}, {@link #endIfOther} or {@link #rowIfOther}. Rows that were returned must not be changed until the
+ * frame is made.
  */
 public final class SectionWriter {
   /** Bytes of a section's header. */
   static final int HEADER_BYTES = 12;
 
-  private final Section section;
+  final Section section;
   private final int resources;
   /** Bytes of a value, by column. */
   private final int[] widths;
@@ -37,30 +37,15 @@ public final class SectionWriter {
     values = new long[widths.length];
   }
 
-  /** The next value of the row, a {@code u8}. */
-  public SectionWriter u8(int value) {
-    return i64(value);
-  }
-
-  /** The next value of the row, a {@code u8} that is 1 for true. */
-  public SectionWriter flag(boolean value) {
-    return u8(value ? 1 : 0);
-  }
-
-  /** The next value of the row, an {@code i32}. */
-  public SectionWriter i32(int value) {
-    return i64(value);
-  }
-
-  /** The next value of the row, an {@code i64}. */
-  public SectionWriter i64(long value) {
+  /** The next value of the row, of any type but {@code R*i64}; a {@code name} is the index of a text. */
+  public SectionWriter add(long value) {
     values[cursor++] = value;
     return this;
   }
 
-  /** The next value of the row, a {@code name}: the index of a text. */
-  public SectionWriter name(int index) {
-    return i32(index);
+  /** The next value of the row, a {@code u8} that is 1 for true. */
+  public SectionWriter flag(boolean value) {
+    return add(value ? 1 : 0);
   }
 
   /** The next values of the row, {@code R*i64}: an amount of each resource type; null is nothing. */
@@ -83,7 +68,7 @@ public final class SectionWriter {
   void text(int index, String text) {
     byte[] encoded = text.getBytes(StandardCharsets.UTF_8);
     texts.add(encoded);
-    i32(encoded.length).i32(index).end();
+    add(encoded.length).add(index).end();
   }
 
   /** Ends a row; returns its values. */
@@ -106,11 +91,6 @@ public final class SectionWriter {
     return row;
   }
 
-  /** Ends a row, which is left out; returns its values, for {@link #write}. */
-  public long[] row() {
-    return rowIfOther(null);
-  }
-
   /** Ends a row, which is left out; returns its values, for {@link #write}, null if they are those of another one. */
   public long[] rowIfOther(long[] before) {
     if (cursor != values.length) {
@@ -128,10 +108,6 @@ public final class SectionWriter {
   /** Rows collected. */
   public int rows() {
     return rows.size();
-  }
-
-  Section section() {
-    return section;
   }
 
   /** Forgets the rows, and gives back their memory. */
@@ -167,7 +143,7 @@ public final class SectionWriter {
 
   /** Appends a section of {@code count} rows to a little-endian buffer. */
   void copy(int from, int count, ByteBuffer target) {
-    target.putShort((short) section.kind());
+    target.putShort((short) section.kind);
     target.putShort((short) 0);
     target.putInt(count);
     target.putInt(bytes(from, count) - HEADER_BYTES);

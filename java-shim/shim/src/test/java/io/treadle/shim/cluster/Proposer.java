@@ -2,7 +2,6 @@
 package io.treadle.shim.cluster;
 
 import io.treadle.shim.EngineView;
-import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.Committer;
@@ -29,7 +28,6 @@ public final class Proposer {
   private final NamedIndices indices = new NamedIndices();
   private final List<int[]> proposals = new ArrayList<>();
   private final Committer committer;
-  private final AskLocks asks = new AskLocks();
   private final EngineView view = new EngineView(node -> { });
   private int limit = Integer.MAX_VALUE;
   private BooleanSupplier mayCommit = () -> true;
@@ -42,17 +40,12 @@ public final class Proposer {
 
   /** Proposes to one cluster. */
   public Proposer(ClusterFixture cluster, CommitSettings settings) {
-    committer = new Committer(cluster.scheduler(), settings, asks, view);
+    committer = new Committer(cluster.scheduler(), settings, view);
   }
 
   /** The committer. */
   public Committer committer() {
     return committer;
-  }
-
-  /** What AMs hold while they ask. */
-  public AskLocks asks() {
-    return asks;
   }
 
   /** What the engine is shown otherwise. */

@@ -246,8 +246,8 @@ class FeaturesTest {
     makeReservation();
     long reserved = cluster.scheduler().getAllNodes().stream().filter(n -> n.getReservedContainer() != null).count();
     assertTrue(reserved > 0, "the stock scheduler made a reservation");
-    assertEquals(reserved, Reservations.releaseAll(cluster.scheduler()));
-    assertEquals(0, Reservations.releaseAll(cluster.scheduler()));
+    Committer.releaseReservations(cluster.scheduler());
+    assertEquals(0, cluster.scheduler().getAllNodes().stream().filter(n -> n.getReservedContainer() != null).count());
     assertEquals(0, cluster.scheduler().getRootQueue().getQueueResourceUsage().getReserved().getMemorySize());
     assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }

@@ -72,7 +72,7 @@ class GangsTest {
 
   /** Whether another thread, that of its AM, would have to wait to ask. */
   private boolean isKeptOut() {
-    Lock lock = proposer.asks().of(attempt().getApplicationAttemptId());
+    Lock lock = proposer.committer().asksOf(attempt().getApplicationAttemptId());
     return CompletableFuture.supplyAsync(() -> {
       boolean free = lock.tryLock();
       if (free) {
@@ -164,17 +164,17 @@ class GangsTest {
 
   @Test
   void eachAttemptHasALockOfItsOwn() throws Exception {
-    AskLocks asks = proposer.asks();
+    Committer asks = proposer.committer();
     ApplicationAttemptId mine = attempt().getApplicationAttemptId();
     RMApp other = cluster.submit("a", "u", 1024);
-    Lock lock = asks.of(mine);
-    assertSame(lock, asks.of(mine));
-    assertNotSame(lock, asks.of(cluster.attempt(other).getApplicationAttemptId()));
+    Lock lock = asks.asksOf(mine);
+    assertSame(lock, asks.asksOf(mine));
+    assertNotSame(lock, asks.asksOf(cluster.attempt(other).getApplicationAttemptId()));
   }
 
   @Test
   void aLockThatNoThreadRefersToGoes() throws Exception {
-    WeakReference<Lock> lock = new WeakReference<>(proposer.asks().of(attempt().getApplicationAttemptId()));
+    WeakReference<Lock> lock = new WeakReference<>(proposer.committer().asksOf(attempt().getApplicationAttemptId()));
     Await.until("it goes", () -> {
       System.gc();
       return lock.get() == null;

@@ -212,7 +212,7 @@ final class HostileSiege implements AutoCloseable {
       counted += result.count(fate);
     }
     assertEquals(proposals, counted, "fates counted");
-    Reservations.releaseAll(cluster.scheduler());
+    Committer.releaseReservations(cluster.scheduler());
     assertEquals("", new Accounting(cluster.scheduler()).mistakes(), "round " + round);
     assertQueuesWithinLimits(cluster.scheduler().getRootQueue());
     assertUsersWithinLimits(CONTAINER_MB);
@@ -268,7 +268,7 @@ final class HostileSiege implements AutoCloseable {
   /** Bob may have half of what root.b is owed, rounded up to what is allocated at least, and one container more. */
   private void assertUsersWithinLimits(long oneContainerMb) {
     CSQueue queue = cluster.scheduler().getQueue("b");
-    long usedMb = LeafQueues.user(queue, "bob").getUsed("").getMemorySize();
+    long usedMb = LeafQueues.users(queue).getUser("bob").getUsed("").getMemorySize();
     long halfMb = queue.getEffectiveCapacity("").getMemorySize() / 2;
     long limitMb = (halfMb + STEP_MB - 1) / STEP_MB * STEP_MB + oneContainerMb;
     assertTrue(usedMb <= limitMb, "bob uses " + usedMb + " MB of " + limitMb);

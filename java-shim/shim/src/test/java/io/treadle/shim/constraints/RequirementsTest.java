@@ -184,7 +184,7 @@ class RequirementsTest {
     }
     RMApp job = Submitter.submit(cluster.rm(), "a", 1024, Collections.emptySet(), "TREADLE_REQUIRE", text.toString());
     assertFalse(Requirement.of(job).admits(cluster.schedulerNode(special)));
-    assertTrue(Requirement.of(job).error().contains("has ''"), Requirement.of(job).error());
+    assertTrue(Requirement.of(job).error.contains("has ''"), Requirement.of(job).error);
   }
 
   /** Whatever users write, no more than a bounded number of texts is kept. */

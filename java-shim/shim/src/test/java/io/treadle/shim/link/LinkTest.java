@@ -15,8 +15,8 @@ import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.mirror.MirrorSettings;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
-import io.treadle.shim.wire.FrameReader;
 import io.treadle.shim.wire.FrameReader.Table;
+import io.treadle.shim.wire.FrameReader;
 import io.treadle.shim.wire.ProposalFrame;
 import io.treadle.shim.wire.Section;
 import java.io.IOException;
@@ -50,7 +50,7 @@ class LinkTest {
 
   private final Configuration conf = new Configuration(false);
   private final Lease lease = new Lease(System::nanoTime, 600_000);
-  private final ShimMetrics metrics = new ShimMetrics(lease::held, lease::flips, () -> 0, () -> 0);
+  private final ShimMetrics metrics = new ShimMetrics();
   private final Map<Long, FrameReader> frames = new ConcurrentSkipListMap<>();
   private final Map<Long, Integer> sizes = new ConcurrentSkipListMap<>();
   private final List<Long> committed = Collections.synchronizedList(new ArrayList<>());
@@ -75,7 +75,7 @@ class LinkTest {
     conf.set(ShimConfig.STARVATION_MS, "0");
     cluster = ClusterFixture.cluster().start();
     cluster.node("h1", 8192, 8);
-    mirror = new Mirror(cluster.scheduler(), new Journal(1024), MirrorSettings.of(1 << 20, 1000),
+    mirror = new Mirror(cluster.scheduler(), new Journal(1024), new MirrorSettings(1 << 20, 1000, 200, 1000),
         new EngineView(node -> { }));
   }
 
@@ -88,7 +88,7 @@ class LinkTest {
   @AfterEach
   void stop() throws Exception {
     link.stop();
-    assertFalse(link.runs());
+    assertTrue(Thread.getAllStackTraces().keySet().stream().noneMatch(each -> each.getName().equals(NAME)));
     assertEquals(0, open.get(), "engines left open");
     cluster.close();
     assertEquals("[]", failures.toString());
@@ -127,7 +127,7 @@ class LinkTest {
     until("six answers are committed", () -> committed.size() >= 6);
     proposals = 0;
     until("all fates are reported", () -> reported().equals(sizes));
-    assertEquals(1, metrics.numbers().get("LeaseFlips"));
+    assertEquals(1, lease.flips());
     assertEquals(0, metrics.numbers().get("LinkFailures"));
     link.stop();
     for (long sequence : committed) {
@@ -155,7 +155,7 @@ class LinkTest {
     start();
     until("the next engine is committed", () -> committed.size() >= 5 && lease.held());
     assertEquals(1, metrics.numbers().get("LinkFailures"));
-    assertEquals(3, metrics.numbers().get("LeaseFlips"));
+    assertEquals(3, lease.flips());
     assertTrue(frames.get(1L).isSnapshot());
   }
 
@@ -239,16 +239,16 @@ class LinkTest {
     public int commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier may,
         BooleanSupplier isOver) {
       if (answer.size() > 0) {
-        sizes.put(answer.sequence(), answer.size());
-        committed.add(answer.sequence());
+        sizes.put(answer.sequence, answer.size());
+        committed.add(answer.sequence);
         try {
-          onCommit.run(answer.sequence());
+          onCommit.run(answer.sequence);
         } catch (Exception | AssertionError e) {
           failures.add(e);
         }
       }
       for (int position = 0; position < answer.size(); position++) {
-        directory.fate(answer.sequence(), position, may.getAsBoolean() ? Fate.COMMITTED : Fate.LEASE_LOST);
+        directory.fate(answer.sequence, position, may.getAsBoolean() ? Fate.COMMITTED : Fate.LEASE_LOST);
       }
       return answer.size();
     }

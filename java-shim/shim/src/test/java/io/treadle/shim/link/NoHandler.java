@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
+import io.treadle.shim.CommitPipeline;
+import io.treadle.shim.commit.CommitSettings;
+import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.function.BooleanSupplier;
 
 /** A scheduler that is always ready, and does nothing with answers; tests override what they need. */
-class NoHandler implements AnswerHandler {
+class NoHandler extends CommitPipeline {
+  NoHandler() {
+    super(null, new ShimMetrics(), new CommitSettings(1, 0, () -> 0), null);
+  }
+
+
   @Override
   public String refusal() {
     return null;

@@ -32,10 +32,10 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** What an engine says of itself goes to the RM's log, so that it is bounded. */
 class StatusReportsTest {
   private final AtomicLong clock = new AtomicLong(Long.MAX_VALUE - 5);
-  private final ShimMetrics metrics = new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0);
+  private final ShimMetrics metrics = new ShimMetrics();
   private final List<String> read = new ArrayList<>();
   private final StatusReports reports = new StatusReports(clock::get,
-      new Mirror(null, new Journal(16), MirrorSettings.of(1 << 20, 1000), new EngineView(node -> { })),
+      new Mirror(null, new Journal(16), new MirrorSettings(1 << 20, 1000, 200, 1000), new EngineView(node -> { })),
       new NoHandler() {
         @Override
         public void status(boolean guarantees, boolean order, Map<Integer, String> diagnostics, Directory directory) {

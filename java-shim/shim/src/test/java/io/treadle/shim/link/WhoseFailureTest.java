@@ -30,7 +30,7 @@ class WhoseFailureTest {
   private final AtomicInteger blamed = new AtomicInteger();
   private final Lease lease = new Lease(System::nanoTime, 2000);
   private String text = "an engine that fails";
-  private final ShimMetrics metrics = new ShimMetrics(lease::held, lease::flips, () -> 0, () -> 0);
+  private final ShimMetrics metrics = new ShimMetrics();
 
   /** Runs a link until it has failed some times, with a scheduler that cannot be read. */
   private void failing(RuntimeException fault) throws Exception {
@@ -40,7 +40,7 @@ class WhoseFailureTest {
   private void failing(SchedulerPort port) throws Exception {
     Configuration conf = new Configuration(false);
     conf.set(ShimConfig.MODE, "enforce");
-    Mirror mirror = new Mirror(port, new Journal(16), MirrorSettings.of(1 << 16, 1000),
+    Mirror mirror = new Mirror(port, new Journal(16), new MirrorSettings(1 << 16, 1000, 200, 1000),
         new EngineView(node -> { }));
     Link link = new Link("whose-failure", mirror, lease, new CountingSource(), new NoHandler(), metrics, () -> true,
         ShimConfig.read(conf));

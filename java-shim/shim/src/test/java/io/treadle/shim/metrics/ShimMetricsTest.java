@@ -30,14 +30,14 @@ import org.junit.jupiter.api.Test;
 class ShimMetricsTest {
   private static final MBeanServer SERVER = ManagementFactory.getPlatformMBeanServer();
   private static final ObjectName BEAN = bean();
-  private static final List<String> NUMBERS = Arrays.asList("LeaseHeld", "LeaseFlips", "ModeEnforce", "Frames",
+  private static final List<String> NUMBERS = Arrays.asList("ModeEnforce", "Frames",
       "FrameBytes", "ReplyBytes", "Proposals", "Committed", "Rejected", "RejectedNodeFull", "RejectedUserLimit",
       "RejectedUnknownApplication", "PlacedNatively", "DecideP50Us", "DecideP99Us", "CommitWallNanos", "CommitCpuNanos",
-      "LinkCpuNanos", "FrameNanos", "AnswerWaitNanos", "Snapshots", "SidecarStarts", "LinkFailures", "Escapes");
+      "LinkCpuNanos", "FrameNanos", "AnswerWaitNanos", "SidecarStarts", "LinkFailures");
   private static final List<String> TEXTS =
       Arrays.asList("Mode", "LastError", "Policy", "Learned", "Warnings", "Refusal");
 
-  private final ShimMetrics metrics = new ShimMetrics(() -> true, () -> 3, () -> 2, () -> 1);
+  private final ShimMetrics metrics = new ShimMetrics();
 
   private static ObjectName bean() {
     try {
@@ -76,7 +76,7 @@ class ShimMetricsTest {
     for (ShimMetrics.Text text : ShimMetrics.Text.values()) {
       metrics.show(text, forged);
     }
-    metrics.troubles().note(Troubles.Kind.LINK, forged);
+    metrics.troubles.note(Troubles.Kind.LINK, forged);
     assertFalse(metrics.getStatus().contains("\\n") || metrics.getStatus().contains("\\u001b"), metrics.getStatus());
     assertEquals("x 2026-11-24 FATAL forged  [2J", metrics.text("LastError"));
   }
@@ -105,7 +105,9 @@ class ShimMetricsTest {
 
   @Test
   void theSchedulerThatStartedLastIsShown() throws Exception {
-    ShimMetrics other = new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0);
+    ShimMetrics other = new ShimMetrics();
+    metrics.gauge("LeaseHeld", () -> 1);
+    other.gauge("LeaseHeld", () -> 0);
     metrics.start();
     other.start();
     assertEquals(0, attribute("Status").get("LeaseHeld").asInt());
@@ -174,10 +176,10 @@ class ShimMetricsTest {
 
   @Test
   void placementsAreThoseOfTheLastApplications() {
-    for (int i = 0; i < PlacementCounts.APPLICATIONS + 5; i++) {
+    for (int i = 0; i < ShimMetrics.APPLICATIONS + 5; i++) {
       metrics.placed(ApplicationId.newInstance(1, i), i % 2 == 0);
     }
-    metrics.placed(ApplicationId.newInstance(1, PlacementCounts.APPLICATIONS), true);
+    metrics.placed(ApplicationId.newInstance(1, ShimMetrics.APPLICATIONS), true);
     String text = metrics.getPlacements();
     assertFalse(text.contains("application_1_0004\""));
     assertTrue(text.contains("\"application_1_0005\":{\"treadle\":0,\"native\":1}"), text);

@@ -245,7 +245,6 @@ class CapTest {
     assertEquals(MORE, cluster.model.applications.get(1L).requests.size());
     EngineModel.Application last = cluster.model.applications.get(2L);
     assertEquals(0, last.requests.size());
-    assertEquals(0, cluster.view.keys(am.getApplicationAttemptId()));
     assertTrue(cluster.rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId())
         .getDiagnostics().toString().contains("20000 of all applications of a user"));
     cluster.rm.killApp(others.get(0).getApplicationAttemptId().getApplicationId());

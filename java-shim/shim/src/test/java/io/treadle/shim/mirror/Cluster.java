@@ -31,7 +31,6 @@ final class Cluster implements AutoCloseable {
   final MockRM rm;
   final TappedScheduler scheduler;
   Mirror mirror;
-  final EngineView view;
   EngineModel model = new EngineModel();
   private final MirrorSettings settings;
   private final ModelCheck modelCheck;
@@ -51,8 +50,7 @@ final class Cluster implements AutoCloseable {
     scheduler = (TappedScheduler) rm.getResourceScheduler();
     this.settings = settings;
     modelCheck = new ModelCheck(scheduler);
-    view = new EngineView(scheduler.journal::nodeChanged);
-    mirror = new Mirror(scheduler, scheduler.journal, settings, view);
+    mirror = new Mirror(scheduler, scheduler.journal, settings, new EngineView(scheduler.journal::nodeChanged));
     mirror.start(epoch);
   }
 
@@ -116,7 +114,7 @@ final class Cluster implements AutoCloseable {
   /** Shim and engine begin with nothing: all that is known comes from the scheduler. */
   void failOver() {
     mirror.hungUp();
-    mirror = new Mirror(scheduler, scheduler.journal, settings, view);
+    mirror = new Mirror(scheduler, scheduler.journal, settings, new EngineView(scheduler.journal::nodeChanged));
     mirror.start(++epoch);
     int snapshots = model.snapshots;
     model = new EngineModel();

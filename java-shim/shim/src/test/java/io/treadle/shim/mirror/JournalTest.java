@@ -44,7 +44,7 @@ class JournalTest {
       journal.asksChanged(app(1));
       journal.applicationChanged(app(2));
       journal.queuesChanged();
-      journal.nodesChanged();
+      journal.mark(changes -> changes.allNodes = true);
     }
     Journal.Changes changes = journal.take();
     assertEquals(1, changes.nodes.size());

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.locks.Lock;
+import java.util.function.Consumer;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.thirdparty.com.google.common.util.concurrent.SettableFuture;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -38,18 +39,18 @@ public final class TappedScheduler extends CapacityScheduler implements Schedule
   volatile boolean deafToBegins;
   /** What another thread does between a commit and its tap. */
   volatile Runnable afterCommit = () -> { };
-  private final Taps taps = new Taps(journal, this, failures::add);
+  private final Taps taps = new Taps(journal, this);
 
   @Override
   public void handle(SchedulerEvent event) {
     super.handle(event);
-    taps.handled(event);
+    tap(taps -> taps.handled(event));
   }
 
   @Override
   public String moveApplication(ApplicationId application, String queue) throws YarnException {
     String moved = super.moveApplication(application, queue);
-    taps.applicationChanged(application);
+    tap(taps -> taps.applicationChanged(application));
     return moved;
   }
 
@@ -57,14 +58,14 @@ public final class TappedScheduler extends CapacityScheduler implements Schedule
   public Priority updateApplicationPriority(Priority priority, ApplicationId application, SettableFuture<Object> future,
       UserGroupInformation user) throws YarnException {
     Priority updated = super.updateApplicationPriority(priority, application, future, user);
-    taps.applicationChanged(application);
+    tap(taps -> taps.applicationChanged(application));
     return updated;
   }
 
   @Override
   protected void nodeUpdate(RMNode node) {
     super.nodeUpdate(node);
-    taps.nodeUpdated(node);
+    tap(taps -> taps.nodeUpdated(node));
   }
 
   @Override
@@ -73,15 +74,15 @@ public final class TappedScheduler extends CapacityScheduler implements Schedule
       List<String> blacklistRemovals, ContainerUpdates updates) {
     Allocation allocation =
         super.allocate(attempt, ask, schedulingRequests, release, blacklistAdditions, blacklistRemovals, updates);
-    taps.allocated(attempt, ask, schedulingRequests, blacklistAdditions, blacklistRemovals);
-    taps.answered(allocation);
+    tap(taps -> taps.allocated(attempt, ask, schedulingRequests, blacklistAdditions, blacklistRemovals));
+    tap(taps -> taps.answered(allocation));
     return allocation;
   }
 
   @Override
   protected void containerLaunchedOnNode(ContainerId container, SchedulerNode node) {
     super.containerLaunchedOnNode(container, node);
-    taps.containerLaunched(container, node);
+    tap(taps -> taps.containerLaunched(container, node));
   }
 
   @Override
@@ -89,7 +90,7 @@ public final class TappedScheduler extends CapacityScheduler implements Schedule
       RMContainerEventType event) {
     super.completedContainerInternal(container, status, event);
     if (!deafToEnds) {
-      taps.containerCompleted(container, status);
+      tap(taps -> taps.containerCompleted(container, status));
     }
   }
 
@@ -100,9 +101,17 @@ public final class TappedScheduler extends CapacityScheduler implements Schedule
     boolean committed = super.tryCommit(cluster, request, updatePending);
     if (committed && !deafToBegins) {
       afterCommit.run();
-      taps.committed(request, true, am);
+      tap(taps -> taps.committed(request, true, am));
     }
     return committed;
+  }
+
+  private void tap(Consumer<Taps> tap) {
+    try {
+      taps.mark(tap);
+    } catch (Throwable e) {
+      failures.add(e);
+    }
   }
 
   @Override

@@ -30,8 +30,8 @@ class FrameWriterTest {
       writer.text(i, "text " + i);
     }
     for (int i = 0; i < 1000; i++) {
-      writer.section(Section.TAGS).i32(i).name(i % 7).end();
-      writer.section(Section.FATES).i64(-i).i32(i).i32(1).u8(i % 28).end();
+      writer.section(Section.TAGS).add(i).add(i % 7).end();
+      writer.section(Section.FATES).add(-i).add(i).add(1).add(i % 28).end();
     }
     List<byte[]> frames = writer.frames(1, 5, 2, FrameWriter.FLAG_SNAPSHOT, 3, 4);
     assertTrue(frames.size() > 3, "" + frames.size());
@@ -62,7 +62,7 @@ class FrameWriterTest {
   @Test
   void aWriterIsEmptyAgainAfterItsFrames() throws Exception {
     FrameWriter writer = new FrameWriter(2, 4096);
-    writer.section(Section.TAGS).i32(1).name(0).end();
+    writer.section(Section.TAGS).add(1).add(0).end();
     assertTrue(writer.frames(1, 1, 2, FrameWriter.FLAG_SNAPSHOT, 3, 4).get(0).length > 48);
     assertEquals(48, writer.frames(1, 2, 2, FrameWriter.FLAG_SNAPSHOT, 3, 4).get(0).length);
   }
@@ -90,13 +90,13 @@ class FrameWriterTest {
   }
 
   private static void queue(FrameWriter writer, int index) {
-    writer.section(Section.QUEUES).i32(index).i32(-1).name(0).u8(1).flag(true).name(0).flag(false).i32(0).end();
+    writer.section(Section.QUEUES).add(index).add(-1).add(0).add(1).flag(true).add(0).flag(false).add(0).end();
   }
 
   @Test
   void rowsOfTheWrongLengthAreRefused() {
     FrameWriter writer = new FrameWriter(2, 4096);
-    assertThrows(IllegalStateException.class, () -> writer.section(Section.TAGS).i32(1).end());
+    assertThrows(IllegalStateException.class, () -> writer.section(Section.TAGS).add(1).end());
     assertFalse(writer.section(Section.TAGS).rows() > 0);
     assertThrows(IllegalArgumentException.class, () -> new FrameWriter(0, 4096));
     assertThrows(IllegalArgumentException.class, () -> new FrameWriter(2, 100));

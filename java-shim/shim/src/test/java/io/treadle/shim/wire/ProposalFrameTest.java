@@ -33,7 +33,7 @@ class ProposalFrameTest {
     assertEquals(3, frame.application(3));
     assertEquals(4, frame.requestKey(0));
     assertEquals(11, frame.node(3));
-    assertEquals("{}", frame.status());
+    assertEquals("{}", frame.status);
     assertThrows(IndexOutOfBoundsException.class, () -> frame.application(4));
     assertThrows(IndexOutOfBoundsException.class, () -> frame.requestKey(-1));
   }
@@ -50,11 +50,11 @@ class ProposalFrameTest {
     BitSet last = new BitSet();
     last.set((1 << 19) - 1);
     ProposalFrame frame = ProposalFrame.parse(held(applications, last), LIMIT);
-    assertEquals(applications, frame.heldApplications());
-    assertEquals(last, frame.heldNodes());
+    assertEquals(applications, frame.heldApplications);
+    assertEquals(last, frame.heldNodes);
     assertEquals(3, frame.node(0));
-    assertEquals("{}", frame.status());
-    assertTrue(ProposalFrame.parse(answer(1), LIMIT).heldNodes().isEmpty());
+    assertEquals("{}", frame.status);
+    assertTrue(ProposalFrame.parse(answer(1), LIMIT).heldNodes.isEmpty());
     assertTrue(held(last, last).length < ProposalFrame.bytesMax(1));
   }
 
@@ -84,7 +84,7 @@ class ProposalFrameTest {
   /** What is refused has not become a text. */
   @Test
   void aStatusBeyond64KiBIsRefused() throws Exception {
-    assertEquals(1 << 16, ProposalFrame.parse(withStatus(1 << 16), LIMIT).status().length());
+    assertEquals(1 << 16, ProposalFrame.parse(withStatus(1 << 16), LIMIT).status.length());
     refused("a status of 65537 bytes; at most 65536 are taken", withStatus((1 << 16) + 1));
     refused("a status of 8388608 bytes; at most 65536 are taken", withStatus(8 << 20));
   }
@@ -110,7 +110,7 @@ class ProposalFrameTest {
   @Test
   void transactionsLieNextToEachOther() throws Exception {
     ProposalFrame frame = ProposalFrame.parse(withTransactions(0, 0, 3), LIMIT);
-    assertTrue(frame.hasTransactions());
+    assertTrue(frame.hasTransactions);
     assertEquals(3, frame.transaction(2));
     refused("transaction 1 after 2", withTransactions(0, 2, 1));
     refused("transaction -1 after 0", withTransactions(-1, 0, 0));

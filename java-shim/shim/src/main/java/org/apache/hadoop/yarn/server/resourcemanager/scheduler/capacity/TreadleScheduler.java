@@ -114,7 +114,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   @Override
   public void handle(SchedulerEvent event) {
     super.handle(event);
-    tap("handle", current -> current.taps().handled(event));
+    mark("handle", taps -> taps.handled(event));
   }
 
   @Override
@@ -133,7 +133,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   }
 
   private void changed(ApplicationId application) {
-    tap("change of an application", current -> current.taps().applicationChanged(application));
+    mark("change of an application", taps -> taps.applicationChanged(application));
   }
 
   @Override
@@ -144,7 +144,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
     } finally {
       heartbeats.decrementAndGet();
     }
-    tap("nodeUpdate", current -> current.taps().nodeUpdated(node));
+    mark("nodeUpdate", taps -> taps.nodeUpdated(node));
   }
 
   @Override
@@ -163,24 +163,26 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
     } finally {
       asks.unlock();
     }
-    return ask("allocate", allocation, current -> {
-      current.taps().allocated(attempt, ask, schedulingRequests, blacklistAdditions, blacklistRemovals);
-      current.taps().answered(allocation);
-      current.updatesAsked(attempt, updateRequests);
-      return current.correctHeadroom(Unjudgeable.rejecting(allocation, schedulingRequests, judged), attempt);
+    mark("allocate", taps -> {
+      taps.allocated(attempt, ask, schedulingRequests, blacklistAdditions, blacklistRemovals);
+      taps.answered(allocation);
     });
+    tap("allocate", current -> current.updatesAsked(attempt, updateRequests));
+    Allocation answer =
+        ask("allocate", allocation, current -> Unjudgeable.rejecting(allocation, schedulingRequests, judged));
+    return ask("headroom", answer, current -> current.correctHeadroom(answer, attempt));
   }
 
   @Override
   protected void containerLaunchedOnNode(ContainerId container, SchedulerNode node) {
     super.containerLaunchedOnNode(container, node);
-    tap("containerLaunchedOnNode", current -> current.taps().containerLaunched(container, node));
+    mark("containerLaunchedOnNode", taps -> taps.containerLaunched(container, node));
   }
 
   @Override
   protected void completedContainerInternal(RMContainer container, ContainerStatus status, RMContainerEventType event) {
     super.completedContainerInternal(container, status, event);
-    tap("completedContainerInternal", current -> current.taps().containerCompleted(container, status));
+    mark("completedContainerInternal", taps -> taps.containerCompleted(container, status));
   }
 
   @Override
@@ -193,6 +195,11 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
       tap("tryCommit", current -> current.committed(asked, am));
     }
     return committed;
+  }
+
+  /** Has a tap of the shim, if there is one, note what stock code has changed. */
+  private void mark(String where, Consumer<Taps> action) {
+    tap(where, current -> current.taps().mark(action));
   }
 
   /** Tells the shim, if there is one, what stock code has done. */

@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.treadle.shim.Await;
 import io.treadle.shim.ShimConfig;
-import io.treadle.shim.link.ScriptedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;
 import java.util.Collections;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
+import io.treadle.shim.CommitPipeline;
 import io.treadle.shim.Shim;
-import io.treadle.shim.commit.AskLocks;
+import io.treadle.shim.commit.Committer;
 import java.lang.reflect.Field;
 import java.util.Arrays;
 import java.util.Collections;
@@ -47,7 +48,8 @@ public class OrderedScheduler extends TreadleScheduler {
 
   /** Begins a test: watches the locks of attempts too. */
   void watchAskLocks() throws ReflectiveOperationException {
-    put(AskLocks.class, "locks", get(Shim.class, "asks", shim()), askLocks);
+    Object pipeline = get(Shim.class, "pipeline", shim());
+    put(Committer.class, "askLocks", get(CommitPipeline.class, "committer", pipeline), askLocks);
     queues = Arrays.asList((AbstractCSQueue) getRootQueue(), (AbstractCSQueue) getQueue("default"));
     VIOLATIONS.clear();
     HELD.clear();

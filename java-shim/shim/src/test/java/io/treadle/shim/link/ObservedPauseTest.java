@@ -8,11 +8,11 @@ import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;
 
-class ConversationTest {
+class ObservedPauseTest {
   private static long pauseMs(long tookMs, int leaseMs) throws Exception {
     Configuration conf = new Configuration(false);
     conf.setInt(ShimConfig.LEASE_MS, leaseMs);
-    return Conversation.pauseMs(TimeUnit.MILLISECONDS.toNanos(tookMs), ShimConfig.read(conf));
+    return Link.pauseMs(TimeUnit.MILLISECONDS.toNanos(tookMs), ShimConfig.read(conf));
   }
 
   /**
