@@ -30,7 +30,7 @@ class TimeUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instance:
-    """One planning problem: a DAG on ``machines`` alike machines, each with ``capacity`` of every resource."""
+    """One planning problem: a DAG on ``machines`` identical machines, each with ``capacity`` of every resource."""
 
     dag: Dag
     capacity: Mapping[str, float]
@@ -58,15 +58,15 @@ class Shape:
     """Least and greatest number of layers."""
     stages: tuple[int, int] = (20, 50)
     tasks: tuple[int, int] = (1000, 3000)
-    """Of the whole DAG, about."""
+    """Approximate number of tasks of the whole DAG."""
     long_share: float = 0.25
-    """Of the stages: small, and ten to twenty times as long as the others."""
+    """Fraction of the stages that are small, and ten to twenty times as long as the others."""
     fragmenting_share: float = 0.5
-    """Of the stages: their tasks need 34 to 65 per cent of a machine in one resource."""
+    """Fraction of the stages whose tasks need 34 to 65 per cent of a machine in one resource."""
     duration_ms: tuple[int, int] = (1000, 5000)
-    """Of a task that is not long."""
+    """Duration of a task that is not long."""
     one_to_one_share: float = 0.0
-    """Of the stages behind others: they have as many tasks as the one parent left to them, each waits for its own."""
+    """Fraction of stages with parents that are one to one: as many tasks as the only remaining parent."""
     resources: tuple[str, ...] = RESOURCES
     """What tasks ask for."""
 
@@ -215,7 +215,7 @@ def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def read_instances(path: Path, machines: int | None = None) -> Iterator[Instance]:
-    """Yield the DAGs of a file; ``machines`` replaces what the lines say.
+    """Yield the DAGs of a file; ``machines`` replaces the numbers in the lines.
 
     Raises:
         DagError: names the file, the line, the field and the remedy.

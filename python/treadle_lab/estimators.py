@@ -23,7 +23,7 @@ SIGMA_MAX: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class JobFeatures:
-    """What is known of a job when it comes: the six features of 3Sigma (SLearn, NSDI 2022, section 4.2)."""
+    """The properties of a new job: the six features of 3Sigma (SLearn, NSDI 2022, section 4.2)."""
 
     application: str
     """What runs (in Google's trace the logical job name)."""
@@ -45,9 +45,9 @@ class JobRecord:
     id: str
     features: JobFeatures
     durations_ms: npt.NDArray[np.int64] = field(repr=False)
-    """Of its tasks, shape (tasks,), at least one."""
+    """Durations of its tasks in ms, shape (tasks,), at least one."""
     end_ms: int | None = None
-    """When it ended, on the clock of ``features.submit_ms``; None if nobody knows."""
+    """When it ended, on the clock of ``features.submit_ms``; None if unknown."""
 
     @property
     def tasks(self) -> int:
@@ -87,7 +87,7 @@ WINDOWS: Final = (1, 8, 64, 256)
 """Latest jobs that an expert looks at."""
 ERRORS_KEPT: Final = 128
 ERROR_MAX: Final = 2.0
-"""Of a logarithm, about a factor of 7: what is worse counts no more, so that one outlier does not silence an expert."""
+"""Cap of a log error, about a factor of 7: so one outlier does not silence an expert."""
 PRIOR_WEIGHT: Final = 1.0
 """As how many predictions of its own the error of all experts of its kind counts."""
 THIN_LIMIT: Final = 3
@@ -126,13 +126,13 @@ _Key = tuple[str, bool, Hashable]
 
 
 class Prediction(NamedTuple):
-    """What the best expert says."""
+    """The prediction of the best expert."""
 
     mean_ms: float
     sigma: float
     """The root mean square of the logarithms of its past errors, predicted over true."""
     wide_sigma: float
-    """What nine of ten past errors stayed below, over what they would in a normal distribution of deviation 1."""
+    """The 90 % quantile of past errors over that of a standard normal distribution."""
     feature: str
     jobs: int
     """How many earlier jobs it looks at."""
@@ -164,7 +164,7 @@ class History:
         self._kinds: dict[tuple[str, bool, str, int], _Errors] = {}
         self._variations: deque[float] = deque(maxlen=8 * VARIATIONS_KEPT)
         self._means_ms: dict[bool, deque[float]] = {}
-        """Of all jobs, thin or wide."""
+        """Mean durations of all jobs, by whether they are thin."""
 
     def __len__(self) -> int:
         """How many values of features it holds."""
@@ -189,7 +189,7 @@ class History:
             del self._groups[next(iter(self._groups))]
 
     def predict(self, features: JobFeatures, point: str) -> Prediction | None:
-        """Return what the expert with the least past error says, None if no earlier job has anything in common.
+        """Return the prediction of the expert with the least past error, None if no earlier job has a common feature.
 
         Args:
             features: of the job.
@@ -310,17 +310,16 @@ def _windows(jobs: int) -> Iterator[int]:
 
 
 VARIATION_DEGREES: Final = 2.0
-"""As how many degrees of freedom the variation within earlier jobs counts beside that of a job's own pilots."""
+"""Degrees of freedom of the variation within earlier jobs, relative to that of a job's own pilots."""
 SIGMA_MIN: Final = 1e-3
 
 
 Estimator = Callable[[JobFeatures, History, Durations], Estimate | None]
-"""Says how long a job's tasks run; it keeps no state: what it learned is in the history.
+"""Estimates a job's task duration; it is stateless, since learned values are in the history.
 
-It is given the job's features, a history of jobs that ended before it came, and durations of its tasks that have run,
-in milliseconds, shape (any,): pilots or, for the oracle, all; others look at none. It returns None if there is nothing
-to go by.
-"""
+Arguments are the job's features, a history of jobs that ended before its arrival, and durations of its ended tasks in
+milliseconds, shape (any,): pilots or, for the oracle, all; other estimators ignore them. It returns None without any
+information."""
 
 
 def oracle(_features: JobFeatures, _history: History, samples: Durations) -> Estimate | None:

@@ -1,7 +1,7 @@
-"""Plans beside those of the product's planner, PSPLIB's projects, and drawings of DAGs.
+"""Baselines of the product's planner, PSPLIB's projects, and drawings of DAGs.
 
-What Graphene is compared with: breadth first, critical path, random, Tetris, Coffman-Graham, StripPart; and CP-SAT. All
-but StripPart and CP-SAT start whatever fits; none of those sees more than the stages that may start. In space-time
+Graphene is compared with: breadth first, critical path, random, Tetris, Coffman-Graham, StripPart; and CP-SAT. All but
+StripPart and CP-SAT start whatever fits; none of those sees more than the stages that may start. In space-time
 (`Objective.PLANNED`) the makespan is that of placing stages by the same priorities, each as early as it can be.
 """
 
@@ -89,12 +89,12 @@ def _ranking(
     )
     length, rows = _build(work, build, placements=placements)
     low = work.schedule.low.copy()
-    # A random priority is no topological order of its own; the resulting starts are.
+    # Random priorities are not a topological order; the resulting starts are.
     return Ranking(key if name in ("bfs", "cp") else low, low, length, (), rows, work.follow(key))
 
 
 def _priority(name: str, problem: Problem, found: Structure, seed: int) -> I64:
-    """Return what a list algorithm goes by: the greatest first."""
+    """Return the priorities of a list algorithm: the greatest first."""
     if name == "bfs":
         return -levels(problem)
     if name == "cp":
@@ -203,7 +203,7 @@ def solve(
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         raise UserError(f"DAG {dag.name}: CP-SAT found no schedule in {milliseconds} ms; give it more")
     low = np.array([solver.value(start) for start in starts], np.int64)
-    for s in range(len(problem.tasks)):  # alike tasks may have been given any order
+    for s in range(len(problem.tasks)):  # identical tasks may have been given any order
         low[problem.group_at[s] : problem.group_at[s + 1]].sort()
     proved = int(np.ceil(solver.best_objective_bound - 1e-6))
     return _finished(dag, problem, low, int(solver.value(end)), proved, placements=placements)
@@ -276,7 +276,7 @@ Vector: TypeAlias = tuple[Annotated[int, Whole()], ...]
 
 
 class ProjectLine(Line):
-    """A project, as a line; the last four, what the source knows of it, are optional."""
+    """A project, as a line; the last four, known values of the source, are optional."""
 
     id: Annotated[str, Text("give the instance an id")]
     name: Any = None
@@ -381,7 +381,7 @@ def draw_dag(dag: Dag, troublesome: Set[int], title: str, path: Path) -> None:
 
 
 def label_of(stage: Stage) -> str:
-    """Return what is written on a stage: name or id, tasks and duration, the resource that it asks most for."""
+    """Return the label of a stage: name or ID, number of tasks and duration, its bottleneck resource."""
     name = (stage.name or str(stage.id)).replace("$", r"\$")[:24]  # a dollar would begin a formula
     most = max(stage.demand.items(), key=lambda each: each[1], default=None)
     demand = "" if most is None else f"\n{most[1]:g} {most[0]}".replace("$", r"\$")

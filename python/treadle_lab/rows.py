@@ -36,7 +36,7 @@ class Row:
     reference: float | None = None
     """The value that it is compared with: a paper's, or the baseline's on the same draw."""
     over: float | None = None
-    """What the value is divided by, on the same draw: the figure is the mean of values over the mean of these."""
+    """Divisor of the value, on the same draw: the figure is the mean of values over the mean of these."""
 
 
 def as_document(rows: Iterable[Row], baseline: str = "") -> dict[str, Any]:
@@ -129,7 +129,7 @@ UNKNOWN: Final = "\N{EN DASH}"
 
 
 def text(cell: Cell) -> str:
-    """Return a cell as tables show it; what is not known is a dash."""
+    """Return a cell as tables show it; an unknown one is a dash."""
     if isinstance(cell, str):
         return cell
     found = cell if isinstance(cell, Interval) else Interval(*(cell,) * 3) if cell is not None else None
@@ -162,7 +162,7 @@ def table_of(document: Mapping[str, Any]) -> Table:
 
 
 RATIO: Final = "ratio"
-"""The unit of what was divided draw by draw: its figure is the geometric mean."""
+"""The unit of values divided draw by draw: the figure is the geometric mean."""
 
 
 def figure_of(rows: Sequence[Row]) -> Interval:
@@ -177,13 +177,13 @@ PAPER: Final = "paper"
 
 
 def pivot(title: str, rows: Iterable[Row], names: Sequence[str], *, across: str = "figure") -> Table:
-    """Return a table of rows' figures over draws, with the references of each in a column beside it.
+    """Return a table of rows' figures over draws, with the references of each in an adjacent column.
 
     Args:
         title: of the table
-        rows: the rows; what has none in a cell leaves it empty
+        rows: the rows; missing ones leave cells empty
         names: headings of the columns that name a table's row: the series, with the settings of x before it
-        across: what the columns are: a figure each, or an x each
+        across: content of the columns: a figure each, or an x each
     """
     cells: dict[tuple[str, ...], dict[str, list[Row]]] = {}
     beside: dict[str, bool] = {}
@@ -231,7 +231,7 @@ class Results:
     layouts: Mapping[str, Layout]
     """By the name of a table."""
     rows: Mapping[str, Sequence[Row]]
-    """By the name of their table; what was not run has none."""
+    """By the name of their table; tables without a run have none."""
     facts: dict[str, Any]
     """What else goes into the document, its seeds among it."""
     others: Mapping[str, Table] = field(default_factory=dict)
@@ -259,7 +259,7 @@ class Results:
 
 
 def plain(value: Any) -> Any:
-    """Return numbers, tables and mappings as JSON takes them: keys are texts, what is not finite is None."""
+    """Return numbers, tables and mappings as JSON values: keys are texts, NaN and infinity are None."""
     if isinstance(value, Interval):
         return value.as_json()
     if isinstance(value, Table):

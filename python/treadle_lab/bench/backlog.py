@@ -76,13 +76,13 @@ BACKLOG_MODES: Final[dict[str, Mode]] = {
         MODES["floor"],
     )
 }
-"""`async-3.5` sets only what has another default in Hadoop 3.5.0: asynchronous scheduling is on. What else there
-is (one thread, 5 ms between passes, 100 proposals in wait at most) has the same default in both, as `async-1`."""
+"""`async-3.5` sets only what Hadoop 3.5.0 changed in its defaults: asynchronous scheduling is on. Its other settings
+(one thread, 5 ms between passes, at most 100 waiting proposals) have the same defaults in both, as `async-1`."""
 
 
 @dataclass(frozen=True)
 class BacklogLoad(Workload):
-    """Application masters (`jobs`) that ask for `tasks` containers each, anew once a second, until all is measured."""
+    """Application masters (`jobs`) that request `tasks` containers each, every second until the end."""
 
     queues: int = 3
     users: int = 1
@@ -191,7 +191,7 @@ def chosen(names: Sequence[str]) -> list[Mode]:
 
 @dataclass(frozen=True)
 class Rate:
-    """What the window of a run showed; CPU times are of the window, a container; nan where a mode has no such thing."""
+    """Measurements in a run's window; CPU times are for the window, per container; NaN where not applicable."""
 
     containers_per_s: float
     scheduler_cpu_us: float
@@ -212,7 +212,7 @@ class Rate:
     decide_p50_us: float
     decide_p99_us: float
     decide_cpu_us: float
-    """CPU time of the sidecar a decision; what a decision takes beside it is mostly waiting for a processor."""
+    """CPU time of the sidecar per decision; the rest of a decision's time is mostly waiting for a processor."""
     rejected: float
     placed_natively: float
     least_free: float

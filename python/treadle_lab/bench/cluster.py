@@ -66,15 +66,15 @@ def run_rounds(
     worst: tuple[str, ...] = (),
     turning: bool = False,
 ) -> list[Rounds[F]]:
-    """Run each mode once a round, so that whatever changes on the machine meanwhile touches all alike.
+    """Run each mode once per round, so that changes on the machine affect all modes.
 
     Args:
-        modes: what is compared
-        rounds: how many
-        run: runs a mode with all files in a folder, and is given words for the run
-        judge: returns what a run that came through shows
-        folder: has a folder for each run
-        written: is called after each run with all that is known, so that it is not lost if a later run is interrupted
+        modes: the modes to compare
+        rounds: number of rounds
+        run: runs a mode with all files in a folder; also receives a description of the run
+        judge: returns the figures of a successful run
+        folder: contains a folder for each run
+        written: called after each run with all results so far, so that an interruption loses none
         worst: see `Rounds`
         turning: whether every other round is in the opposite order
     """

@@ -40,7 +40,7 @@ QUICK: Final = (
 GOAL: Final = (5_000, 10_000, 1_000)
 DIMENSIONS: Final = ("nodes", "rows", "leaves")
 GOAL_S: Final = 10.0
-"""How long the configuration of the goal is measured at least."""
+"""Minimum duration in seconds of a measurement of the target configuration."""
 
 WARM_TICKS: Final = 20
 """Ticks before the measurement: compiled code is read, tables have grown."""
@@ -48,9 +48,9 @@ WARM_TICKS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was measured of one policy in one configuration, on one thread.
+    """Measurements of one policy in one configuration, on one thread.
 
-    ``*_cpu`` is the thread's CPU time, the others wall time: the same on an idle core, longer on a busy machine.
+    ``*_cpu`` is the thread's CPU time, the others wall time: equal on an idle core, longer on a loaded machine.
     """
 
     policy: str
@@ -74,7 +74,7 @@ class Figures:
     apply_p50_ms_cpu: float
     apply_p99_ms_cpu: float
     warnings: tuple[str, ...]
-    """What the engine said of the policy: what is followed otherwise than it is written."""
+    """Warnings of the engine about deviations of the policy."""
 
 
 @dataclass(frozen=True, slots=True)

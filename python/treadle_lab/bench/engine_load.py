@@ -1,9 +1,9 @@
-"""A ResourceManager in a steady state: what it sends the engine tick by tick, and what it does with answers.
+"""A ResourceManager in a steady state: its frames tick by tick, and its handling of answers.
 
-Nodes are full but for what ended since their last heartbeat. In each tick some nodes report, in turn, and on each of
-them the oldest containers have ended; their applications ask for as many again. What the engine proposes is committed,
-and the next frame has everything that changed, as the shim does: nodes, queues, users, applications, requests,
-container events, fates. Now and then an application ends and another begins.
+Nodes are full except for containers that ended since their last heartbeat. In each tick some nodes report, in turn, and
+on each of them the oldest containers have ended; their applications request as many again. The engine's proposals are
+committed, and the next frame has everything that changed, as the shim does: nodes, queues, users, applications,
+requests, container events, fates. At intervals an application ends and another starts.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class SteadyState:
         self._alive = np.ones(apps, bool)
         self._node_name = len(NAMES) + len(self._queue_used) - 1
         self._committed: Any = np.zeros((0, 4), np.int64)
-        """Number, row, node, when created: what the next frame has."""
+        """Columns number, row, node, creation time: content of the next frame."""
         self._next_node = 0
         self._next_container = 0
         self._placed = 0
@@ -151,7 +151,7 @@ class SteadyState:
         if self._groups:
             np.add.at(self._queue_used, 1 + self._leaf[apps] % self._groups, amounts)
 
-    # What the shim would send.
+    # The same content as the shim's.
 
     def snapshot(self) -> list[Event]:
         """Return the whole cluster."""
@@ -238,7 +238,7 @@ class SteadyState:
         self._placed += len(rows)
 
     def _churn(self) -> list[Event]:
-        """End an application and begin another in its leaf, if it is time; what the old one runs ends by and by."""
+        """End an application and start another in its leaf, if due; the old one's containers end gradually."""
         if not self._load.arrivals or self._placed < self._load.arrivals:
             return []
         self._placed -= self._load.arrivals

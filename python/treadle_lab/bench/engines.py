@@ -1,4 +1,4 @@
-"""Jobs beside an engine that is slow, and copies of one engine."""
+"""Benchmarks of a slow engine next to another one, and of copies of one engine."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from treadle_lab.sls.run import Run, Setting, simulate
 
 SHORT_QUEUE: Final = "etl"
 LONG_QUEUE: Final = "adhoc"
-"""Of jobs that an engine thinks about for long."""
+"""Queue of the jobs with long decisions."""
 
 _LARGEST_RATE: Final = 1_000.0
 
 
 @dataclass(frozen=True)
 class PacedLoad(Workload):
-    """Jobs that come at random, a number a second in the mean; the seed says when, and which are of `LONG_QUEUE`."""
+    """Jobs with random arrivals at a mean rate per second; the seed determines times and which are of `LONG_QUEUE`."""
 
     per_s: float = 5.0
     long_per_s: float = 0.4
@@ -60,7 +60,7 @@ class PacedLoad(Workload):
 
 
 LEASE_MS: Final = 20_000
-"""Of all modes alike: an engine that decides alone for seconds must keep its lease, or the stock scheduler works."""
+"""The lease in all modes: an engine that decides for seconds must keep it, or the CapacityScheduler places."""
 
 PART_TIMEOUT_MS: Final = 60_000
 DECISION_MAX_S: Final = 120
@@ -164,7 +164,7 @@ class Rosters:
         return self._mode(name, {}, 1)
 
     def beside(self, name: str, thought: Thought) -> Mode:
-        """An engine beside another, which thinks for long about the jobs of `LONG_QUEUE`."""
+        """Return a mode with two engines, one of which takes long decisions on the jobs of `LONG_QUEUE`."""
         long = {
             "select": {"queues": [f"root.{LONG_QUEUE}"]},
             "decision_max_s": DECISION_MAX_S,
@@ -273,7 +273,7 @@ def ratio_of(those: Sequence[Waits], over: Sequence[Waits], at: float, seed: int
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What the short jobs of a mode waited."""
+    """Waiting times of the short jobs of a mode."""
 
     mode: str
     runs: int
@@ -322,7 +322,7 @@ ONE: Final = "in-one-engine"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured."""
+    """The measurements to make."""
 
     load: PacedLoad
     decision_s: float
@@ -421,7 +421,7 @@ def _about(plan: Plan) -> dict[str, Any]:
 
 COPIES: Final = (1, 2, 4)
 VARIANTS: Final = (("coarse", "incremental"), ("fine", "gang"), ("coarse", "gang"))
-"""Conflicts and transactions that the most copies are measured with, beside fine and incremental."""
+"""(conflicts, transactions) measured with the maximum number of copies, in addition to fine and incremental."""
 SPAN_GOALS: Final = {2: 1.05, 4: 1.10}
 """By the number of copies, the goal for their span over that of one."""
 SERVED_GOAL: Final = 3.0
@@ -432,10 +432,10 @@ THOUGHT: Final = "thinking"
 
 @dataclass(frozen=True, slots=True)
 class CopiesPlan:
-    """What is measured."""
+    """The measurements to make."""
 
     span: Workload
-    """For the span; decisions take what they take."""
+    """Workload of the span; decisions take their real time."""
     thought: Workload
     """For jobs served a second; each decision is about one job, and takes `tasks`."""
     tasks: Tasks
@@ -462,7 +462,7 @@ class Row:
 
 
 def plan(nodes: int, quick: bool, seed: int) -> CopiesPlan:
-    """Return what is measured on this many nodes."""
+    """Return the measurements for a number of nodes."""
     jobs = nodes // 20 if quick else nodes // 10
     span = Workload(nodes, max(jobs, 4), 100, 5_000, seed)
     thought = Workload(nodes, 60 if quick else 300, 10, 10_000, seed)
@@ -470,7 +470,7 @@ def plan(nodes: int, quick: bool, seed: int) -> CopiesPlan:
 
 
 def rows_to_run() -> list[Row]:
-    """Return what is run, in order: each load by copies, then the most copies with other conflicts and transactions."""
+    """Return the runs in order: each load by copies, then the most copies with other conflicts and transactions."""
     plain = [(load, copies, "fine", "incremental") for load in (SPAN, THOUGHT) for copies in COPIES]
     further = [(THOUGHT, COPIES[-1], *variant) for variant in VARIANTS]
     return [Row("-".join(map(str, each)), *each) for each in plain + further]
@@ -511,7 +511,7 @@ def measured(row: Row, run: Run) -> Row:
 
 
 def copies_table(rows: Sequence[Row]) -> Table:
-    """Return a row a run, beside that of one copy under the same load."""
+    """Return a table with a row per run, compared with one copy under the same load."""
     one = {row.load: row for row in rows if row.copies == 1}
     heading = ("load", "copies", "conflicts", "transactions", "span s", "of one's", "jobs served /s", "of one's")
     return Table(

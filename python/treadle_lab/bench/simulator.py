@@ -19,31 +19,31 @@ NODES: Final = (20, 200, 2000)
 QUICK: Final = (20, 200)
 TASKS_PER_SLOT: Final = 25
 LOADS: Final[Mapping[str, tuple[int, bool]]] = {"containers": (200, False), "reuse": (8, True), "jobs": (0, False)}
-"""Of each: how many jobs, 0 for jobs of 40 tasks, and whether containers are used again."""
+"""By load: number of jobs, 0 for jobs of 40 tasks, and whether containers are reused."""
 SHORT_JOBS_MAX: Final = 5000
 """Jobs of the load `jobs`: a table of applications is never emptied, so more of them measure that alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatorFigures:
-    """One run. CPU time is that of the one thread there is.
+    """One run. CPU time is that of its only thread.
 
     Attributes:
-        policy: by name.
+        policy: its name.
         load: one of `LOADS`.
         nodes: machines.
-        jobs: jobs that ended.
-        tasks: tasks that ended: completions.
-        containers: containers that were placed.
-        events: things that happened on the simulated cluster, such as ends of tasks and heartbeats with news.
-        decides: how often the engine decided, each time on a frame.
+        jobs: finished jobs.
+        tasks: finished tasks: completions.
+        containers: placed containers.
+        events: events in the simulated cluster, such as ends of tasks and heartbeats with news.
+        decides: number of decisions, each on a frame.
         simulated_s: simulated time.
         wall_s: real time.
         cpu_s: CPU time.
         completions_per_s: tasks over CPU time.
         placements_per_s: containers over CPU time.
-        parts: what part of the CPU time went where.
-        warnings: what the engine said of the policy: what is followed otherwise than it is written.
+        parts: fraction of the CPU time by component.
+        warnings: the engine's warnings about deviations of the policy.
     """
 
     policy: str
@@ -173,7 +173,7 @@ SHOWN: Final = 0.005
 
 
 def figures_table(results: Sequence[SimulatorFigures | Failed]) -> Table:
-    """Return a row for each run: what it did, how fast, and where the time went."""
+    """Return a table with a row for each run: its work, its speed, and its time by component."""
     measured = [result.parts for result in results if isinstance(result, SimulatorFigures)]
     parts = [name for name in (measured[0] if measured else ()) if any(of[name] >= SHOWN for of in measured)]
     figures = ("nodes", "tasks", "CPU s", "completions/s", "placements/s", "events/task", "decides", *parts)

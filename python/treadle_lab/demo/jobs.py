@@ -12,7 +12,7 @@ from treadle_lab.minicluster import ClusterError, MiniCluster
 from treadle_lab.minicluster.site import FRUGAL
 
 PROD, REST = "prod", "rest"
-"""Of several engines."""
+"""Queues of several engines."""
 
 SLEEP = "org.apache.hadoop.mapreduce.SleepJob"
 WORD_COUNT = "org.apache.hadoop.examples.WordCount"

@@ -1,4 +1,4 @@
-"""The demonstration: jobs of three frameworks on a mini cluster, and what is shown meanwhile.
+"""The demonstration: jobs of three frameworks on a mini cluster, and the display while they run.
 
 The demo of two engines: H-DRF for root.prod, SLearn for the rest, on one cluster at the same time.
 """
@@ -73,7 +73,7 @@ NOT_SUBMITTED = "NOT_SUBMITTED"
 
 @dataclass
 class RunningJob:
-    """A submitted job and what was last seen of it."""
+    """A submitted job and its last observed state."""
 
     job: DemoJob
     client: subprocess.Popen[bytes]
@@ -85,7 +85,7 @@ class RunningJob:
     diagnostics: str = ""
     placed: dict[str, int] = field(default_factory=dict)
     engine: str = ""
-    """Of several engines the one that served it when it was last seen."""
+    """The last observed of several engines that served it."""
 
     @property
     def ended(self) -> bool:
@@ -93,7 +93,7 @@ class RunningJob:
         return self.state in ("SUCCEEDED", "FAILED", "KILLED", NOT_SUBMITTED)
 
     def update(self, application: dict[str, Any]) -> None:
-        """Take over what the RM says."""
+        """Update the state from an RM report."""
         self.application_id = application["id"]
         self.seconds = application["elapsedTime"] / 1000
         self.diagnostics = application["diagnostics"].strip()
@@ -130,7 +130,7 @@ def update(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
 
 
 def update_engines(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
-    """Note which engine serves each job; of one that has ended what was last seen stays."""
+    """Record the engine that serves each job; an ended job keeps the last one."""
     owners = roster_of(cluster).get("applications", {})
     for running in jobs:
         if running.application_id in owners:
@@ -185,7 +185,7 @@ class JobResult:
     phase: str
     queue: str
     engine: str = ""
-    """Of several engines the one that served it."""
+    """The one of several engines that served it."""
 
     @classmethod
     def of(cls, running: RunningJob) -> JobResult:
@@ -205,7 +205,7 @@ class JobResult:
 
     @property
     def fault(self) -> str:
-        """Say what is not as it should be; empty if all is."""
+        """Return the deviations from the expected state; empty if there are none."""
         if self.state != "SUCCEEDED":
             return f"{self.name} ended as {self.state}"
         if self.containers == 0:
@@ -228,7 +228,7 @@ class Report:
     lease_flips: int
     faults: list[str]
     engines: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Of several engines: what each follows and how much it has committed, by name."""
+    """Policy and number of commits of each of several engines, by name."""
 
     @classmethod
     def of(
@@ -294,7 +294,7 @@ class Report:
             console.print(fault, style="red", highlight=False, soft_wrap=True)
 
 
-# Some twenty JVMs start beside the engine on two cores: it may be kept from the processor for seconds.
+# Some twenty JVMs start next to the engine on two cores, so it may not run for seconds.
 LEASE_MS = 6_000
 JOB_TIMEOUT_S = 420.0
 INPUT_FILES = 4
@@ -306,7 +306,7 @@ Show = Callable[[list[RunningJob]], None]
 
 
 def queues() -> Entries:
-    """Return capacity-scheduler.xml: production is owed 60 %, research 40 %, each may use what the other leaves."""
+    """Return capacity-scheduler.xml: production is guaranteed 60 %, research 40 %, each may use the other's rest."""
     return {
         f"{CS}resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
         f"{CS}maximum-am-resource-percent": "0.5",
@@ -321,7 +321,7 @@ def queues() -> Entries:
 
 
 def settings(folder: Path) -> ClusterSettings:
-    """Return the demo's cluster; its queues are written to a file beside `folder`."""
+    """Return the demo's cluster; its queues are written to a file next to `folder`."""
     file = folder.with_name(f"{folder.name}-queues.xml")
     file.parent.mkdir(parents=True, exist_ok=True)
     write_site(file, queues())
@@ -343,7 +343,7 @@ class Demo:
         """Run every phase.
 
         Raises:
-            ClusterError: the cluster does not do what the demo waits for.
+            ClusterError: the cluster does not reach the expected state.
         """
         words = self._cluster.folder / "words"
         counts = write_input(words, INPUT_FILES)
@@ -357,7 +357,7 @@ class Demo:
         """Run jobs on a cluster of several engines.
 
         Raises:
-            ClusterError: the cluster does not do what the demo waits for.
+            ClusterError: the cluster does not reach the expected state.
         """
         self._several = True
         running = [submit(self._cluster, job) for job in jobs]
@@ -434,10 +434,10 @@ class Demo:
 
 
 def run_demo(folder: Path, say: Say, show: Show, wanted: ClusterSettings | None = None) -> Report:
-    """Start a cluster in `folder`, run the demo on it, and stop it whatever happens.
+    """Start a cluster in `folder`, run the demo on it, and always stop it.
 
     Raises:
-        ClusterError: the cluster does not start, or does not do what the demo waits for.
+        ClusterError: the cluster does not start, or does not reach the expected state.
     """
     with MiniCluster(wanted or settings(folder), folder, say) as cluster, cluster.answering():
         return Demo(cluster, say, show).run()
@@ -495,7 +495,7 @@ def treadle_yaml() -> dict[str, Any]:
 
 
 def cluster_of_engines(folder: Path) -> ClusterSettings:
-    """Return the demo's cluster; its queues and its treadle.yaml are written to files beside `folder`."""
+    """Return the demo's cluster; its queues and its treadle.yaml are written to files next to `folder`."""
     queue_file, policy = (folder.with_name(f"{folder.name}-{name}") for name in ("queues.xml", "treadle.yaml"))
     queue_file.parent.mkdir(parents=True, exist_ok=True)
     write_site(queue_file, queues_of_engines())

@@ -26,7 +26,7 @@ from treadle.simulate.comparison import Interval
 from treadle_lab.rows import Table, markdown, number, table_of
 
 FOLDER: Final = "kept"
-"""Of kept results, beside the pages that show them."""
+"""Folder of kept results, next to the pages that show them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class KeptResult:
     note: str
     """What a reader of the figures should know, as that the machine was busy."""
     figures: Mapping[str, Any]
-    """What the command wrote with ``--json``."""
+    """The command's output with ``--json``."""
 
     @property
     def seeds(self) -> str:
@@ -56,14 +56,14 @@ class KeptResult:
         return f"{seeds[0]} to {seeds[-1]}" if whole and len(seeds) > 1 else ", ".join(map(str, seeds))
 
     def origin(self) -> str:
-        """Return where the figures come from, in Markdown, for a page beside the folder of kept results."""
+        """Return the source of the figures, in Markdown, for a page next to the folder of kept results."""
         facts = [f"seeds {self.seeds}" if self.seeds else "", self.day, self.machine, self.note]
         facts_text = "; ".join(fact for fact in facts if fact)
         return f"`{self.command}`: {facts_text} ([figures]({FOLDER}/{self.name}.json))."
 
 
 def run_and_keep(name: str, arguments: Sequence[str], folder: Path, note: str = "") -> KeptResult:
-    """Run a command of ``treadle`` that has ``--json``, and keep what it writes.
+    """Run a command of ``treadle`` that has ``--json``, and keep its output.
 
     Args:
         name: of the kept result

@@ -55,10 +55,10 @@ def code(text: str) -> str:
 
 
 def meanings(kind: type[Enum]) -> dict[str, str]:
-    """Return what the source of an enumeration says below each member, by the member's name.
+    """Return the docstring of each member of an enumeration, by the member's name.
 
     Raises:
-        ValueError: of a member nothing is said.
+        ValueError: a member has none.
     """
     (defined,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(defined, ast.ClassDef)
@@ -75,7 +75,7 @@ def meanings(kind: type[Enum]) -> dict[str, str]:
 
 
 COLUMNS: Final = 100
-"""Of the terminal; Typer uses 80 of them at most."""
+"""Width of the terminal; Typer uses at most 80 columns."""
 
 COMMANDS_HEAD: Final = """\
 # Commands
@@ -314,7 +314,7 @@ def reasons_page() -> str:
 
 
 def metric_of(fate: Fate) -> str:
-    """Return the attribute of the bean that counts a fate, as the shim names it; empty for what it never gives."""
+    """Return the bean's attribute with the count of a fate, by the shim's names; empty if it never occurs."""
     if fate in (Fate.NOT_OWNER, Fate.CHANGED, Fate.CLAIM):
         return ""
     if fate in (Fate.COMMITTED, Fate.OBSERVED):

@@ -17,7 +17,7 @@ END = "<!-- to here -->"
 
 
 def section_table() -> str:
-    """Return the table of sections, their columns and what they mean, in Markdown."""
+    """Return the table of sections, their columns and meanings, in Markdown."""
     rows = "".join(_row(section) for section in SECTIONS.values())
     return f"| kind | section | columns | meaning |\n| --- | --- | --- | --- |\n{rows}"
 

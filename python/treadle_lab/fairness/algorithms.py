@@ -60,11 +60,11 @@ def capacity_rule(calculator: str | None) -> Rule:
 
 
 def churn(tree: Tree, rule: Rule, held: Mapping[str, Fraction], portion: Fraction = Fraction(1)) -> Allocation:
-    """Where an allocation ends when tasks end and what they leave is handed out again by `rule`.
+    """Return the allocation that results when tasks end and their resources are distributed again by `rule`.
 
     One leaf after another loses `portion` of its tasks and the pool is filled again, until a round through all leaves
-    changes nothing, or until a state comes back or 1,000 rounds are over (then the result is not settled). A state
-    that is only approached, never reached, is taken as reached when it is within 10^-30 tasks.
+    changes nothing, or until a state repeats or 1,000 rounds are over (then the result is not settled). A state that is
+    only approached, never reached, counts as reached within 10^-30 tasks.
     """
     state = dict(held)
     seen: set[tuple[Fraction, ...]] = set()
@@ -83,7 +83,7 @@ def churn(tree: Tree, rule: Rule, held: Mapping[str, Fraction], portion: Fractio
 
 
 def _shortened(tasks: Fraction) -> Fraction:
-    """`tasks`, or if it has become a number of many digits, what is left when slivers under 10^-30 are cut off."""
+    """Return `tasks`, or for a number with many digits, the number without slivers under 10^-30."""
     return tasks if tasks.denominator <= LONGEST_DENOMINATOR else Fraction(math.floor(tasks * GRAIN), GRAIN)
 
 
@@ -100,10 +100,10 @@ class NodeShare:
 
 
 class ShareTree:
-    """Who is owed the next task, while tasks come and go: algorithms 3 and 4, every share anew for every task.
+    """Selects the leaf of the next task, while tasks start and end: algorithms 3 and 4, shares recomputed per task.
 
-    Leaves are named by their position in `tree.leaves`. Amounts are fractions of the cluster. With exact numbers in
-    the tree all results are exact; with floats as demands, shares have their precision.
+    Leaves are named by their position in `tree.leaves`. Amounts are fractions of the cluster. With exact numbers in the
+    tree all results are exact; with floats as demands, shares have their precision.
     """
 
     def __init__(self, tree: Tree, rule: Rule) -> None:
@@ -216,7 +216,7 @@ class ShareTree:
         return tuple(self._held[place]), self._pending[place] == 0 or not self._placeable[place] or full
 
     def _group(self, group: Group, found: Mapping[str, NodeShare]) -> tuple[tuple[Fraction, ...], bool]:
-        """Return the sum of what the children hand up, rescaled to the least of them, and whether all are blocked."""
+        """Return the sum of the children's vectors, rescaled to the least of them, and whether all are blocked."""
         pairs = [(child, found[child.name]) for child in group.children]
         least = min((state.share / child.weight for child, state in pairs if not state.blocked), default=None)
         total = [ZERO] * len(self.tree.resources)
@@ -338,7 +338,7 @@ class WholeTasks:
         self._move(server, leaf, 1)
 
     def _start(self, leaf: int) -> None:
-        """Start a task on the fullest server that has room for it; of alike ones on that which changed last."""
+        """Start a task on the fullest server with room for it; ties go to the one that changed last."""
         self._started += 1
         if self._started > MAX_TASKS:
             raise TreeError(f"servers: more than {MAX_TASKS} tasks start; write one pool, with resources, instead")

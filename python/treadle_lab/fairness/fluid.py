@@ -1,16 +1,16 @@
 """Progressive filling of one divisible pool, exactly, event by event.
 
-The paper's algorithms hand out slivers: the next one goes from the root to the child with the least share, down to a
-leaf. As slivers get thinner, the children of a node that are level with each other rise together, and every share is
-piecewise linear in how much has been handed out. So instead of slivers this computes the speeds at which all leaves
-grow, and goes from one change of speed to the next: a resource is saturated, a leaf has all its tasks, a rising child
-reaches the next higher one, another resource becomes a group's dominant one.
+The paper's algorithms distribute slivers: the next one goes from the root to the child with the least share, down to a
+leaf. With ever thinner slivers, children of a node with equal shares rise together, and every share is piecewise linear
+in the distributed amount. So instead of slivers this computes the speeds at which all leaves grow, and advances from
+one change of speed to the next: a resource is saturated, a leaf has all its tasks, a rising child reaches the next
+higher one, another resource becomes a group's dominant one.
 
 Every node has a clock of its own: a leaf's shows its dominant share; a group's runs with the least weighted share among
 its children that are not blocked (the paper's M). A parent knows the speed of each child's clock, so that an event
-touches one path of the tree and the rest of it is brought up to date only when somebody looks. All numbers are
-fractions: results are exact. The one exception are thousands of leaves whose demands have no small common denominator:
-sums of these would have thousands of digits, so the ratios of their demands are rounded up to the next 2^-40.
+touches one path of the tree and the rest of it is updated only when it is read. All numbers are fractions: results are
+exact. The only exception are thousands of leaves whose demands have no small common denominator: their sums would have
+thousands of digits, so the ratios of their demands are rounded up to the next 2^-40.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_DEPTH = 64
 
 
 class TreeError(UserError):
-    """A tree that makes no sense; the message names the node or field, what is wrong and what to write instead."""
+    """An invalid tree; the message names the node or field, the error and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Group:
-    """An internal node: a queue that shares what it gets among its children.
+    """An internal node: a queue that shares its resources among its children.
 
-    `scheduler` is how: "fair" as the algorithm in use says, or "fifo", the first child that can run a task takes all
-    (recursive scheduling, section 4.3).
+    `scheduler` is the method: "fair" for the selected algorithm, or "fifo", where the first child that can run a task
+    takes all (recursive scheduling, section 4.3).
     """
 
     name: str
@@ -80,10 +80,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Tree:
-    """What there is to share, by resource (`capacity`), and the tree of those that share it.
+    """The resources to share (`capacity`), and the tree of queues that share them.
 
-    Raises `TreeError` for names that occur twice, a demand of a resource that `capacity` does not name, a tree that
-    is too deep, and a capacity that is negative or not finite. A capacity of 0 is allowed: nobody gets any.
+    Raises `TreeError` for names that occur twice, a demand of a resource that `capacity` does not name, a tree that is
+    too deep, and a capacity that is negative or not finite. A capacity of 0 is allowed: no leaf gets any.
     """
 
     capacity: Mapping[str, Fraction]
@@ -220,14 +220,14 @@ Vector = list[Fraction]
 
 
 def fill(tree: Tree, rule: Rule, held: Mapping[str, Fraction] | None = None) -> dict[str, Fraction]:
-    """Hand out what is free until nobody can use any of it.
+    """Distribute the free resources until no leaf can use more.
 
-    `held` is how many tasks each leaf, by name, has at the start (nothing, if left out); it must fit the pool.
-    Returns the tasks, in fractions of a task, that each leaf has in the end; nobody has fewer than at the start.
+    `held` is the number of tasks of each leaf, by name, at the start (default 0); it must fit the pool. Returns the
+    number of tasks, possibly fractional, of each leaf at the end; it is never smaller than at the start.
 
     Where the paper draws lots between equals, here equals rise together; children whose growth does not raise their
-    share (their dominant resource is not what they are growing in) share in proportion to their weights, ahead of
-    level siblings whose share does rise: one sliver would put those behind them.
+    share (their dominant resource is not the growing one) share in proportion to their weights, ahead of level
+    siblings whose share does rise: one sliver would put those behind them.
     """
     return _Filling(tree, rule, held or {}).run()
 
@@ -295,7 +295,7 @@ class _Node:
         self.real_given: Vector = []  # its part of the parent's real_rate
 
     def advance(self, time: Fraction) -> None:
-        """Bring this node, though not what is below it, to `time` by its own clock."""
+        """Advance this node, but not its subtree, to `time` by its own clock."""
         elapsed = time - self.clock
         if not elapsed:
             return
@@ -404,7 +404,7 @@ class _Filling:
     # -- computing a node from its children ---------------------------------------------------------------------
 
     def _rebuild_all(self, node: _Node) -> None:
-        """Compute a subtree anew from what its leaves hold; all of it must be in sync."""
+        """Recompute a subtree from its leaves; all of it must be in sync."""
         if node.leaf is not None:
             self._measure_leaf(node)
             return
@@ -533,7 +533,7 @@ class _Filling:
         self._rebuild(node)
 
     def _child_changes(self, node: _Node, child: _Node) -> bool:
-        """Apply what is due at one child. Returns whether the node's rates are right again, or need a rebuild."""
+        """Apply the event at one child. Returns whether the node's rates are valid again, or need a rebuild."""
         if not child.moving:
             return self._child_joins(node, child)
         due = child.next

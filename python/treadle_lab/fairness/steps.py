@@ -25,7 +25,7 @@ from treadle_lab.fairness.fluid import Group, Leaf, Tree, TreeError
 PAGE: Final = "docs/queue-shares.md"
 ROOT: Final = "(root)"
 CHARS_MAX: Final = 40
-"""Of a number."""
+"""Maximum length of a number."""
 
 
 @dataclass(frozen=True)

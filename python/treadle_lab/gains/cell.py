@@ -51,9 +51,9 @@ REFERENCES: Final = {
 ONE_QUEUE: Final = {"drf": "capacity", "hdrf": "capacity", "hdrf-srpt": "srpt"}
 """With one queue a share decides nothing: these are the policies on the right."""
 PLACES: Final = {"mapreduce-workers": "-", "phoenix": "Unlike nodes", "slearn-history": "-"}
-"""The only workloads of some policies. Elsewhere they decide as another: `phoenix` as `srpt` where nothing is
-constrained, `slearn-history` as `slearn` without a store. `mapreduce-workers` holds each job to ten tasks beside other
-engines, and alone measures that bound."""
+"""The only workloads of some policies. On others they equal another policy: `phoenix` without constraints `srpt`,
+`slearn-history` without a store `slearn`. `mapreduce-workers` limits each job to ten tasks next to other engines; alone
+it would only measure that limit."""
 FOLDER: Final = Path(__file__).parent / "policies"
 QUICK: Final = ("fifo", "fair", "fair-by-size", "srpt", "slearn")
 
@@ -210,7 +210,7 @@ def drawn(x: str, seed: int, hours: float) -> tuple[dict[str, Any], Workload]:
 
 
 def run(cell: Simulated) -> dict[str, Any]:
-    """Run a cell; return what is kept.
+    """Run a cell; return its figures.
 
     Raises:
         UserError: a part of the policy failed, or a job did not end.
@@ -258,7 +258,7 @@ class Plan:
     policies: Callable[[str], Sequence[str]]
     draws: int
     hours: float = HOURS
-    """Of a window of a trace."""
+    """Hours of a window of a trace."""
 
     def cells(self) -> list[Simulated]:
         """Return all cells; those of a point and a seed one after another, which then draw their jobs once."""

@@ -189,7 +189,7 @@ def size_table(results: Results, x: str) -> Table:
 
 
 def _brief(results: Results, x: str, name: str, figure: str) -> str:
-    """Return a figure of the baseline, or another policy's change; what is undecided is in brackets."""
+    """Return a figure of the baseline, or another policy's change; undecided values are in brackets."""
     if name == BASELINE:
         return f"{results.mean(x, name, figure):,.3g}"
     verdict = results.verdict(x, name, figure)
@@ -316,7 +316,7 @@ class Source:
     no_run: bool
     kept: Path | None
     policy: str | None = None
-    """Of which verdicts are wanted; None: all are compared."""
+    """The policy of the wanted verdicts; None: all are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +335,7 @@ def all_tables(results: Results) -> list[Table]:
 
 
 def compare(source: Source, places: OutputPaths, verdicts: Callable[[Results, str], list[Table]] | None = None) -> None:
-    """Get the rows, show the tables, or the verdicts on one policy, and write what is wanted.
+    """Get the rows, show the tables, or the verdicts on one policy, and write the requested outputs.
 
     Raises:
         UserError: a cell failed, a file cannot be read or written.

@@ -38,7 +38,7 @@ Word = Literal["passed", "failed", "undecided", "reported"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found at a point."""
+    """A result at a point."""
 
     asked: str
     """One of `QUESTIONS`."""
@@ -59,7 +59,7 @@ QUESTIONS: Final = {
 
 
 def findings(results: Results, policy: str, needs: list[str]) -> list[Finding]:
-    """Return all that was found of a policy, question by question; ``needs`` is what it needs besides itself."""
+    """Return all results of a policy, question by question; ``needs`` are its requirements."""
     xs = [x for x in results.xs if not POINTS[x].only and results.values(x, policy, MEAN)]
     found = [Finding("needs", "", policy, "; ".join(needs) or "nothing", _word(not needs))]
     for x in xs:

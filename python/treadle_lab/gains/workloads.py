@@ -149,7 +149,7 @@ def _place(data: DataSet) -> Path:
 
 
 HOURS: Final = 2.0
-"""Of a window of Google's day: ten draws of four hours would take more than two CPU hours more."""
+"""Hours of a window of Google's day: ten draws of four hours would take more than two CPU hours more."""
 MASTER: Final = {"memory-mb": 2048, "vcores": 1}
 AM_PERCENT: Final = 10
 """The AM limit of YARN's default configuration; points of their own have others."""
@@ -173,7 +173,7 @@ class Point:
     draw: partial[Drawn]
     """Returns what a seed draws, called with the seed and hours; the hours are the length of a window of a trace."""
     cpu_s: float
-    """Of one simulation under a policy that is not slow, about; a trace's window has `HOURS`."""
+    """Approximate CPU time of one simulation under a fast policy; a trace's window has `HOURS`."""
     by_hours: bool = False
     """Does a simulation take longer with longer windows?"""
     several_queues: bool = False
@@ -332,7 +332,7 @@ def _unlike_nodes(seed: int, hours: float) -> Drawn:
 
 
 def _tenants(kind: str, seed: int, hours: float) -> Drawn:
-    """A leaf of GPUs beside a leaf of processors under one parent; the first asks for more than it can get."""
+    """Return a leaf of GPUs and a leaf of processors under one parent; the first requests more than it can get."""
     node = {"memory-mb": 8192, "vcores": 8}
     research: dict[str, Any] = {"capacity": 30, "children": {"gpu": {"capacity": 50}, "nlp": {"capacity": 50}}}
     if kind == "maximum":
@@ -370,7 +370,7 @@ def _tenants(kind: str, seed: int, hours: float) -> Drawn:
 def _tenant_job(
     chance: np.random.Generator, name: str, turn: int, queue: str, at_s: int, tasks: int, task_s: int, gpus: int
 ) -> Job:
-    """Return a job of a turn of 800 s, its arrival and the times of its tasks drawn about what is given."""
+    """Return a job of a turn of 800 s, with arrival and task durations drawn around the given values."""
     demand = {"memory-mb": 512.0, "vcores": 1.0} | ({"gpu": float(gpus)} if gpus else {})
     times = np.maximum(1000 * task_s * chance.lognormal(-0.03, 0.25, tasks), 1000).astype(np.int64)
     stage = Stage(0, tasks, int(times.mean()), demand, durations_ms=times)

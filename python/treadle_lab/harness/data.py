@@ -17,7 +17,7 @@ class DataSet:
 
     Attributes:
         place: its path below `data`.
-        title: what it is and its licence.
+        title: its description and licence.
     """
 
     place: str
@@ -39,7 +39,7 @@ EAGLE: Final = DataSet("eagle-simulator/summary.csv", "runs of the Hawk and Eagl
 
 
 def find_data(data: DataSet) -> Path | None:
-    """Return where a data set lies in this checkout; None: this is no checkout, or it is not there."""
+    """Return the path of a data set in this checkout; None if it is missing or this is not a checkout."""
     root = checkout()
     place = None if root is None else root / "data" / data.place
     return place if place is not None and place.exists() else None

@@ -1,8 +1,8 @@
-"""Network namespaces: a command goes on, from its start, where no other process reaches what it listens on.
+"""Network namespaces: restarts a command where no other process can connect to its ports.
 
-This file is also the program that a command becomes for a moment, alone in its process: it makes or enters the
-namespace, and becomes the command again. Whoever may not make a network namespace makes it in a user namespace, in
-which its user keeps its number. It imports nothing but Python's own modules.
+This file is also the program that a command temporarily becomes: it creates or enters the namespace, and executes the
+command again. Users without the right to create a network namespace create it in a user namespace that keeps their ID.
+It imports only Python's own modules.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class RunTask(Protocol):
 
     @property
     def title(self) -> str:
-        """What it is called when it fails."""
+        """Its name in errors."""
 
 
 T = TypeVar("T", bound=RunTask)

@@ -30,17 +30,17 @@ from treadle_lab.minicluster.site import FRUGAL, Layout, read_site, recreate, wr
 
 
 def wait_for(what: str, condition: Callable[[], Any], timeout_s: float, poll_s: float, more: str = "") -> Any:
-    """Wait until `condition` gives something true, and return that; an RM that does not answer counts as not yet.
+    """Wait until `condition` returns a true value, and return that; an RM without an answer counts as false.
 
     Args:
-        what: what is waited for, in words
-        condition: looks whether it is there
-        timeout_s: when the wait ends
-        poll_s: how long to wait between two looks
-        more: what the error says beside that
+        what: description of the condition
+        condition: the condition
+        timeout_s: limit of the wait
+        poll_s: interval of the checks
+        more: addition to the error
 
     Raises:
-        ClusterError: it did not within the timeout.
+        ClusterError: the timeout was reached.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -81,7 +81,7 @@ def wait_ready(cluster: MiniCluster, say: Say) -> None:
 
 
 def missing(cluster: MiniCluster) -> str | None:
-    """Say what the cluster still waits for; None if it is ready."""
+    """Return the condition that the cluster still waits for; None if it is ready."""
     try:
         states = [node["state"] for node in cluster.rm.nodes()]
         running = states.count("RUNNING")
@@ -93,7 +93,7 @@ def missing(cluster: MiniCluster) -> str | None:
             if bean.get("LeaseHeld") != 1:
                 trouble = bean.get("Refusal") or bean.get("LastError")
                 if bean.get("Mode") == "off" and not trouble:
-                    return None  # somebody has switched it off: no engine will come
+                    return None  # it was disabled: no engine will come
                 return "waiting for the engine to hold the lease" + (f" ({trouble})" if trouble else "")
     except requests.HTTPError as error:
         return f"waiting for the ResourceManager ({why_refused(error.response)})"
@@ -171,7 +171,7 @@ SCRIPT_S = 60
 
 
 def class_path(conf: Path) -> list[str]:
-    """Return what the yarn-env.sh of a HADOOP_CONF_DIR puts on the ResourceManager's class path; often nothing.
+    """Return the ResourceManager's class path from the yarn-env.sh of a HADOOP_CONF_DIR; often empty.
 
     Raises:
         ClusterError: the script fails.

@@ -1,4 +1,4 @@
-"""What the ResourceManager reports: its REST pages, its JMX beans and its audit log."""
+"""Reads the ResourceManager: its REST pages, its JMX beans and its audit log."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ResourceManagerClient:
         answer.raise_for_status()
 
     def put(self, path: str, body: dict[str, Any], user: str) -> None:
-        """Replace what is at a path below the RM's address by JSON, as `user`."""
+        """Replace a resource below the RM's address by JSON, as `user`."""
         answer = self._session.put(self.url + path, json=body, params={"user.name": user}, timeout=self._timeout_s)
         answer.raise_for_status()
 
@@ -74,7 +74,7 @@ class ResourceManagerClient:
         return self._held("Placements")
 
     def placed(self) -> dict[str, int]:
-        """Count the containers of all applications by who placed them, as `placements`; empty if nobody was counted."""
+        """Return the containers of all applications by scheduler, as in `placements`; empty without counts."""
         total: Counter[str] = Counter()
         for counts in self.placements().values():
             total.update(counts)

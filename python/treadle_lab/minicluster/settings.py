@@ -22,7 +22,7 @@ from treadle.errors import UserError
 
 
 class ClusterError(UserError):
-    """A mini cluster cannot do what was asked; the text says why and what to do about it."""
+    """A mini cluster operation failed; the text has the reason and the remedy."""
 
 
 SHIM_CLASS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler"
@@ -342,7 +342,7 @@ def _fetch(pom: Path, folder: Path) -> None:
         raise ClusterError("Maven is missing, which fetches the Hadoop runtime (Debian: apt-get install maven)")
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work:
-        # Maven writes beside the pom's folder: let that be a copy's
+        # Maven writes into the pom's folder, so use a copy
         copy = Path(work) / "pom.xml"
         shutil.copy(pom, copy)
         command = [maven, "-B", "-ntp", "-q", "-f", str(copy), PLUGIN, "-DincludeScope=runtime"]

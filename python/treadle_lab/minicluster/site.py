@@ -22,10 +22,10 @@ MARK: Final = ".treadle-minicluster"
 
 
 def recreate(folder: Path) -> None:
-    """Make an empty folder for a cluster; what an earlier cluster left there is removed.
+    """Create an empty folder for a cluster; remove the files of an earlier one.
 
     Raises:
-        ClusterError: there are files of somebody else, or the folder cannot be made.
+        ClusterError: there are foreign files, or the folder cannot be created.
     """
     mark = folder / MARK
     try:

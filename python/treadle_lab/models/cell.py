@@ -36,7 +36,7 @@ class JobKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Activities:
-    """What MapReduce jobs do on their workers; a value for each job of a workload, 0 for what is no such job.
+    """Activities of MapReduce jobs on their workers; a value for each job of a workload, 0 for other jobs.
 
     Attributes:
         maps: map activities.
@@ -53,7 +53,7 @@ class Activities:
 
 @dataclass(frozen=True, slots=True)
 class CellWorkload:
-    """Jobs in order of arrival, each with tasks that are alike.
+    """Jobs in order of arrival, each with identical tasks.
 
     Attributes:
         arrival_s: from the start of the run.
@@ -62,7 +62,7 @@ class CellWorkload:
         duration_s: of each task.
         cpu: of a task, in thousandths of a CPU.
         memory: of a task, in MB.
-        activities: of MapReduce jobs, whose tasks are the workers that were asked for; None: there are none.
+        activities: of MapReduce jobs, whose tasks are the requested workers; None: there are none.
     """
 
     arrival_s: F64
@@ -96,7 +96,7 @@ class Draw:
 
 BATCH: Final = Draw(gap_s=10.0, tasks=100.0, duration_s=100.0)
 SERVICE: Final = Draw(gap_s=20.0, tasks=10.0, duration_s=500.0, joint=True)
-"""Of the reference simulator's synthetic workload; its runs show that a service job's tasks and duration are joint."""
+"""Service jobs of the reference simulator's synthetic workload; its runs show that tasks and duration are joint."""
 
 TASK_CPU: Final = 1000
 TASK_MEMORY_MB: Final = 2048
@@ -251,7 +251,7 @@ ARCHITECTURES: Final[dict[str, Architecture]] = {
         shared_state("omega4", "shared state, 4 batch schedulers", 4),
     )
 }
-"""Of the reference's runs; `shared_state` makes others."""
+"""The architectures of the reference's runs; `shared_state` makes others."""
 
 
 MACHINE_CPU: Final = 4_000
@@ -590,14 +590,14 @@ def _outcome(
 
 
 def warm_up() -> None:
-    """Compile, or read what was compiled before, so that no run's time has it."""
+    """Compile, or load compiled code, so that no run's time includes it."""
     workload = drawn(0, 100.0)
     for name in ("mono1", "mesos"):
         simulate_cell(Cell(10), ARCHITECTURES[name], workload, dict.fromkeys(JobKind, DecisionTime()), duration_s=1.0)
 
 
 def warm_up_specialist() -> None:
-    """Compile what `simulate_specialist` needs, or read what was compiled before."""
+    """Compile the code of `simulate_specialist`, or load it."""
     warm_up()
     nothing = np.array([1], np.int32), np.array([np.inf]), np.array([1], np.int64), np.array([1], np.int64)
     simulate_specialist(

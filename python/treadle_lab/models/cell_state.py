@@ -23,7 +23,7 @@ class EventKind(IntEnum):
     RETRY = 2
     """A job with tasks left joins the end of its queue; the subject is the job."""
     OFFER = 3
-    """Mesos' allocator looks for whom to offer what is free."""
+    """Mesos' allocator looks for a scheduler to offer free resources to."""
     OFFERED = 4
     """An offer has reached its scheduler; the subject is the offer."""
     ANSWERED = 5
@@ -54,7 +54,7 @@ class Total(IntEnum):
     CLAIMED_MACHINES = 3
     USED_CPU = 4
     FREE_CPU = 5
-    """Of what is neither used nor locked in an offer."""
+    """CPU that is neither used nor locked in an offer."""
     FREE_MEMORY = 6
     ALL_CPU = 7
     ALL_MEMORY = 8
@@ -160,17 +160,17 @@ def below(cell: CellState, scheduler: int, bound: int) -> int:
 
 @inner
 def first_fit(cell: CellState, at: int, room: int, scheduler: int, job: int) -> int:
-    """Choose machines for a job's tasks, into `chosen`; return for how many.
+    """Choose machines for a job's tasks, into `chosen`; return the number of tasks.
 
-    Random machines are tried; one that takes a task may be tried again, one that takes none is not. What is chosen is
-    taken from the scheduler's private copy.
+    Random machines are tried; one that fits a task may be tried again, others are not. Chosen resources are subtracted
+    from the scheduler's private copy.
 
     Args:
         cell: of the run
         at: the row of `free_cpu` on which the copy is based: the cell's, or an offer's
-        room: CPU that is free in the copy, on all machines together
-        scheduler: who chooses
-        job: for whose tasks
+        room: free CPU in the copy, on all machines together
+        scheduler: the scheduler
+        job: the job
     """
     cpu, memory, epoch = cell.cpu[job], cell.memory[job], cell.epoch[scheduler]
     pool, stamp = cell.pool, cell.stamp
@@ -264,7 +264,7 @@ def put_back(cell: CellState, scheduler: int, job: int) -> None:
 
 @inner
 def use(cell: CellState, cpu: int) -> None:
-    """Change how much of the cell is used; what was used until now is summed, and sampled."""
+    """Change the used CPU of the cell; the usage until now is integrated, and sampled."""
     totals = cell.totals
     while totals[Total.SAMPLES] < len(cell.used) and totals[Total.SAMPLES] * cell.clock_s[3] <= cell.clock_s[0]:
         cell.used[totals[Total.SAMPLES]] = totals[Total.USED_CPU]

@@ -76,7 +76,7 @@ def _request(cell: CellState, job: int) -> None:
 
 @inner
 def _look(cell: CellState) -> None:
-    """Let the allocator look for whom to offer what is free, in a while."""
+    """Schedule the allocator's next search for a scheduler to offer free resources to."""
     if cell.totals[Total.OFFER_PENDING] == 0:
         cell.totals[Total.OFFER_PENDING] = 1
         schedule(cell, cell.clock_s[0] + OFFER_INTERVAL_S, EventKind.OFFER, 0)
@@ -168,7 +168,7 @@ def _try(cell: CellState, offer: int) -> None:
 
 @inner
 def _take(cell: CellState, offer: int, job: int, machines: int) -> int:
-    """Take what was chosen out of an offer; return the claim."""
+    """Take the chosen resources from an offer; return the claim."""
     claim = begin_claim(cell, job)
     for at in range(machines):
         machine = cell.chosen[at]
@@ -180,7 +180,7 @@ def _take(cell: CellState, offer: int, job: int, machines: int) -> int:
 
 @inner
 def _answer(cell: CellState, offer: int) -> None:
-    """Start what was claimed of an offer and unlock the rest."""
+    """Start the claimed tasks of an offer and unlock the rest."""
     scheduler = cell.offer_scheduler[offer]
     free_cpu, free_memory = cell.free_cpu, cell.free_memory
     for machine in range(free_cpu.shape[1]):
@@ -225,11 +225,11 @@ def _end_offered(cell: CellState, claim: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunningJobs:
-    """Jobs that run at the start, each with tasks that are alike.
+    """Running jobs at the start, each with identical tasks.
 
     Attributes:
         tasks: at least 1.
-        left_s: how long each task still runs; infinite if beyond any run.
+        left_s: remaining time of each task; infinite if beyond any run.
         cpu: of a task, in thousandths of a CPU.
         memory: of a task, in MB.
     """
@@ -250,7 +250,7 @@ NOTHING_RUNS: Final = RunningJobs(
 
 @kernel
 def place_running(cell: CellState, random: int) -> int:
-    """Place the jobs that run at the start, of which nobody is the scheduler; return how many tasks had no room.
+    """Place the running jobs at the start, which belong to no scheduler; return the number of tasks without room.
 
     Args:
         cell: of the run, empty
@@ -322,7 +322,7 @@ def _begin(cell: CellState, scheduler: int) -> None:
 
 @inner
 def _changed(cell: CellState, machine: int, cpu: int, memory: int, raised: int, by: int) -> None:
-    """Change what is free on a machine; copies of others that are in use keep what they had."""
+    """Change the free resources of a machine; copies in use by others keep the old values."""
     cell.free_cpu[0, machine] += cpu
     cell.free_memory[0, machine] += memory
     cell.totals[Total.FREE_CPU] += cpu

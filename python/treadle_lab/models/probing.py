@@ -335,7 +335,7 @@ def job_for(run: Workers, worker: int) -> int:
 
 HEARTBEAT_S: Final = 60.0
 KEPT: Final = 0.98
-"""Of what was counted, from one heartbeat to the next: a window of 50 heartbeats."""
+"""Factor of a count from one heartbeat to the next: a window of 50 heartbeats."""
 WINDOW_S: Final = HEARTBEAT_S / (1.0 - KEPT)
 BUSY_MAX: Final = 0.99
 """A worker is taken to be no busier than that, so that its expected wait is finite."""

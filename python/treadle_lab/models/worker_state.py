@@ -25,7 +25,7 @@ class EventKind(IntEnum):
     DELIVER = 1
     """Probes arrive; the subject is the batch."""
     BEAT = 2
-    """Views of the cluster are made anew."""
+    """Views of the cluster are updated."""
 
 
 class Placement(IntEnum):
@@ -284,7 +284,7 @@ def draw_unmarked(run: Workers, group: int, at: int) -> int:
 
 
 CAP: Final = 5.0
-"""Nobody passes a probe beyond this multiple of its estimate in sum."""
+"""A probe can be overtaken by tasks of up to this multiple of its estimate in total."""
 
 
 @inner
@@ -382,7 +382,7 @@ class Trace:
         return float(self.duration_s.sum()) / (slots * span_s) if span_s > 0 else float("inf")
 
     def every(self, step: int) -> Trace:
-        """Return every so manieth job."""
+        """Return every ``step``-th job."""
         first = self.first_task
         jobs = range(0, len(self), step)
         return replace(
@@ -428,7 +428,7 @@ def google_trace(folder: Path) -> Trace:
     """Read Google's extract: its folder, or its tasks table.
 
     Raises:
-        WorkloadError: what is wrong, with file and line.
+        WorkloadError: an error, with file and line.
     """
     jobs = list(google_jobs(folder))
     start_ms = min(job.submit_ms for job in jobs)

@@ -483,9 +483,8 @@ class Outcome:
     Attributes:
         response_s: of each job, from its arrival to the end of its last task.
         queued_s: of each task, from its job's arrival to its start.
-        relaxed: of each job, tasks that ran where a soft constraint of theirs is not met.
-        reordered: of each job, tasks that were taken instead of the one that SRPT would have taken; None if nobody
-            counted them.
+        relaxed: of each job, tasks that ran where one of their soft constraints is not met.
+        reordered: of each job, tasks taken instead of SRPT's choice; None if not counted.
         cpu_s: processor time of the run, without making its tables.
     """
 
@@ -529,5 +528,5 @@ def simulate_workers(
 
 
 def warm_up() -> None:
-    """Compile, or read what was compiled before, so that no run's time has it."""
+    """Compile, or load compiled code, so that no run's time includes it."""
     simulate_workers(SYSTEMS["eagle"], trace_of("none", [0.0], [[1.0]]), 1)

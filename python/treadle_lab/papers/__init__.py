@@ -1,1 +1,1 @@
-"""The papers' experiments, run by the engine in the simulator or on real clusters, beside the papers' figures."""
+"""The papers' experiments with the engine in the simulator or on real clusters, compared with the papers' figures."""

@@ -1,5 +1,5 @@
 """A testbed on one machine: a real ResourceManager, simulated nodes and application masters (Hadoop's SLS).
 
-`script` is what is played, `cluster` on what, `play` plays it under a scheduler, `pace` says whether the machine
-kept up.
+`script` defines the load, `cluster` the nodes, `play` runs it under a scheduler, `pace` checks whether the machine was
+fast enough.
 """

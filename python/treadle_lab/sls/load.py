@@ -114,8 +114,8 @@ def treadle_under(
         name: of the mode
         file: the treadle.yaml
         settings: further ones of yarn-site.xml
-        capacity: what capacity-scheduler.xml has; None: what it has in every mode
-        like: the mode that it is but for that
+        capacity: capacity-scheduler.xml; None: that of every mode
+        like: the mode with all other settings
     """
     yarn = {**like.yarn_settings, "yarn.scheduler.treadle.config.file": str(file), **settings}
     own = like.capacity_settings if capacity is None else dict(capacity)
@@ -143,7 +143,7 @@ CONTAINER_MB: Final = 1_024
 NODES_PER_RACK: Final = 40
 
 LARGEST: Final = 1_000_000
-"""Of nodes, jobs, tasks of a job, and a task's milliseconds: far above what a machine can simulate."""
+"""Maximum of nodes, jobs, tasks of a job, and a task's milliseconds: far above a machine's capability."""
 
 FIRST_ADDRESS: Final = ipaddress.IPv4Address("127.1.0.0")
 
@@ -154,7 +154,7 @@ that run can always get tasks."""
 
 @dataclass(frozen=True)
 class Files:
-    """What the simulator reads of a load: the jobs, the nodes by rack, and the names that resolve."""
+    """The simulator's input files of a load: the jobs, the nodes by rack, and the resolvable names."""
 
     trace: Path
     nodes: Path
@@ -252,7 +252,7 @@ class Workload:
         }
 
     def write(self, folder: Path) -> Files:
-        """Write what the simulator reads into `folder`."""
+        """Write the simulator's input files into `folder`."""
         files = Files(folder / "workload.json", folder / "nodes.json", folder / "hosts")
         files.trace.write_text(json.dumps(self.trace(), indent=1))
         racks = [{"rack": rack, "nodes": [{"node": node} for node in nodes]} for rack, nodes in self.racks().items()]

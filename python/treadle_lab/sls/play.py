@@ -29,7 +29,7 @@ VCORES: Final = "vcores"
 
 
 def vertex_name(stage: Stage) -> str:
-    """Return what the vertex of a stage is called."""
+    """Return the name of a stage's vertex."""
     return stage.name or f"v{stage.id}"
 
 
@@ -38,22 +38,22 @@ SCRIPT: Final = "script.json"
 _CAPACITY: Final = "yarn.scheduler.capacity."
 _SLS: Final = "yarn.sls."
 LEASE_MS: Final = 20_000
-"""Two cores play all nodes and masters beside the engine: it must not lose its lease for that."""
+"""Two cores run all nodes and masters next to the engine: it must not lose its lease for that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Nodes that are all alike."""
+    """Identical nodes."""
 
     nodes: int
     memory_mb: int
     vcores: int
     heartbeat_ms: int = 250
-    """Of nodes and of application masters: real ones' second, compressed as durations are."""
+    """Heartbeat of nodes and of application masters: real ones' second, compressed as durations are."""
     least_mb: int = 256
     """What memory is rounded up to."""
     masters_share: float = 0.5
-    """Of the cluster: what application masters may take."""
+    """Maximum fraction of the cluster for application masters."""
     resources: Mapping[str, int] = field(default_factory=dict)
     """What a node has besides memory and virtual cores, by resource type."""
     tree: Mapping[str, str] = field(default_factory=dict)
@@ -108,11 +108,11 @@ class Scheduling:
     policy: str | None = None
     """The text of treadle.yaml; None: the stock scheduler."""
     ordering: str = "fifo"
-    """Of the stock scheduler's queue: fifo or fair."""
+    """Ordering policy of the stock scheduler's queue: fifo or fair."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Further ones of yarn-site.xml."""
     sidecar: Path | None = None
-    """What the shim starts in place of `treadle`."""
+    """The program that the shim starts in place of `treadle`."""
     observed: bool = False
     """Treadle places nothing and answers application masters all the same; the stock scheduler places."""
 
@@ -147,7 +147,7 @@ class ScriptedLoad(Workload):
         return trace | {"workloads": [of_queue]}
 
     def write(self, folder: Path) -> Files:
-        """Write what the simulator reads into ``folder``."""
+        """Write the simulator's input files into ``folder``."""
         self.script.write(folder / SCRIPT)
         return super().write(folder)
 
@@ -171,7 +171,7 @@ class TaskStage:
     after: tuple[int, ...] = ()
     """Which stages must have ended before it asks, by their places in the job."""
     name: str = ""
-    """What the plan listener knows it by; empty where nobody asks for plans."""
+    """Its name at the plan listener; empty without plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class ScriptedJob:
 
     @property
     def all_tags(self) -> tuple[str, ...]:
-        """Its tags, and the one that says what it requires."""
+        """Its tags, with that of its requirement."""
         required = ";".join(f"{name}={value}" for name, value in self.requires.items())
         return (*self.tags, f"{REQUIRE}{required}") if required else self.tags
 
@@ -223,7 +223,7 @@ class Script:
         return sum(len(stage.durations_ms) for job in self.jobs for stage in job.stages)
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the file has that the simulated application masters read."""
+        """Return the fields of the file that the simulated application masters read."""
         return {"attributes": self.attributes, "jobs": [_written(job) for job in self.jobs]}
 
     def write(self, file: Path) -> None:
@@ -326,7 +326,7 @@ class Pace:
     held_over_work: float
     """How long tasks had their containers, by their masters' clocks, over how long they were to run."""
     decide_p50_ms: float | None = None
-    """Of the engine; None where it decides nothing."""
+    """Median decision time of the engine; None without decisions."""
     decide_p99_ms: float | None = None
 
     @property
@@ -380,7 +380,7 @@ def _held_ms(spans_ms: Sequence[Sequence[int]]) -> int:
 
 SUCCEEDED: Final = "SUCCEEDED"
 UNKNOWN: Final = "UNKNOWN"
-"""Of a job of which the simulated application master did not say that it ended."""
+"""State of a job whose simulated application master did not report its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +392,7 @@ class PlayedJob:
     completion_ms: int = 0
     """From its submission until its application master unregisters."""
     first_wait_ms: int = 0
-    """From its submission to its first container beside its master's."""
+    """From its submission to its first container other than its master's."""
     containers: int = 0
     misplaced: int = 0
     """Containers on nodes that its requirements do not allow."""
@@ -483,16 +483,16 @@ def play(
     """Run a script to its end with all files in ``folder``.
 
     Args:
-        scheduling: who schedules.
-        script: what is played.
-        cluster: on what.
+        scheduling: the scheduler.
+        script: the load.
+        cluster: the nodes.
         setting: class path and heap; its workload is not used.
         seed: of the simulator.
-        folder: its files; emptied first, as what an earlier run left would be taken for this one's. Logs stay there.
+        folder: its files; emptied first, so that no earlier run's files remain. Logs stay there.
         say: called now and then with a line about progress.
 
     Raises:
-        BenchError: the run gave no result; the text has what is known of it and where the logs are.
+        BenchError: the run gave no result; the text has its known state and the location of the logs.
     """
     mode = scheduling.mode(cluster, folder.with_name(f"{folder.name}-treadle.yaml"))
     load = load_of(cluster, script, seed)
@@ -600,7 +600,7 @@ class Player:
     setting: Setting
     """Class path and heap."""
     folder: Path
-    """Of the experiment; each run has a folder in it."""
+    """Folder of the experiment; each run has a folder in it."""
     kept: KeptPlays
     """Runs that need not be played again."""
     say: Say

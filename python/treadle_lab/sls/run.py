@@ -1,4 +1,4 @@
-"""Runs Hadoop's load simulator, and reads what it left."""
+"""Runs Hadoop's load simulator, and reads its results."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Setting:
     """A run in which nothing happens for this long is given up."""
     jvm_options: tuple[str, ...] = ()
     sidecar: Path | None = None
-    """What the shim starts; None: the treadle command beside this Python."""
+    """The program that the shim starts; None: the treadle command next to this Python."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def _watch(
 
 
 def _signs_of_life(measurements: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what changes as long as the workload goes forward. Heartbeats do not count: they go on for ever."""
+    """Return values that change while the workload progresses. Heartbeats do not count: they never stop."""
     return (
         measurements.get("nodes"),
         measurements.get("attempts_ended"),
@@ -282,7 +282,7 @@ def _signs_of_life(measurements: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def diagnose(run: Run, setting: Setting, folder: Path) -> str:
-    """Return what is known about a failed run, in a few sentences."""
+    """Return the known state of a failed run, in a few sentences."""
     seen = run.measurements
     if not seen:
         return f"It never got as far as a scheduler. {_complaints(folder)}"

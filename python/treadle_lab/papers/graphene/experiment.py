@@ -65,9 +65,9 @@ class Sizes:
     sweep_jobs: int = 20
     """Jobs at each point of the generator's range."""
     parts: frozenset[Part] = frozenset(Part)
-    """What is run at all."""
+    """The parts to run."""
     schemes: frozenset[str] = frozenset(scheme.name for scheme in SCHEMES)
-    """Of the schemes that parts online, batch and range compare, those that are run; `bfs` always is."""
+    """The schemes to run in parts online, batch and range; `bfs` always is."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class Outcome:
     sweep: dict[str, dict[str, Result]] = field(default_factory=dict)
     """By `point_name` and scheme."""
     alone: dict[str, list[int]] = field(default_factory=dict)
-    """Makespans of DAGs that run alone, by what they are planned by."""
+    """Makespans of DAGs that run alone, by planning algorithm."""
     wall_s: float = 0.0
 
 

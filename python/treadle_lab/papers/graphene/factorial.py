@@ -1,4 +1,4 @@
-"""Which of the choices makes the gain: all combinations of levels, and what they found."""
+"""Contribution of each choice to the gain: all combinations of levels, and their results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from treadle_lab.rows import SPLIT, Layout, Results, Row
 
 NAMED: Final = {scheme.name: scheme for scheme in SCHEMES}
 COUNTED: Final = "counted"
-"""Of resources that could be overbooked, and are not."""
+"""Level of resources that could be overbooked, and are not."""
 COMPARED: Final = (BFS.name, BFS_CORES.name, TETRIS.name, TETRIS_ALL.name)
 """What schemes are compared with, where it was run."""
 WORKLOADS: Final = ("generated", "production", "tpch")
@@ -54,7 +54,7 @@ class Size:
     machines: int
 
     def __str__(self) -> str:
-        """Return what the command takes: 16x4."""
+        """Return the form used by the command: 16x4."""
         return f"{self.jobs}x{self.machines}"
 
 
@@ -94,7 +94,7 @@ class Levels:
     """None: all resources are counted."""
 
     def points(self) -> Iterator[Point]:
-        """Yield every combination of what is given."""
+        """Yield every combination of the given levels."""
         for values in product(self.workloads, self.sizes, self.loads, self.ticks_ms, self.wrong, self.usages):
             yield Point(*values)
 
@@ -128,7 +128,7 @@ def _draw(point: Point, seed: int, tpch: Path | None, *, batch: bool) -> Draw:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is run."""
+    """The combinations to run."""
 
     levels: Levels
     schemes: tuple[str, ...]
@@ -189,7 +189,7 @@ def run_factorial(
 
 
 def base_of(results: Sequence[CellResult], row: CellResult, name: str) -> CellResult | None:
-    """Return the row that another is compared with: of the same point, and set alike if it can be; None without one."""
+    """Return the baseline row of another: of the same point, with equal settings if possible; None without one."""
     same = [each for each in results if each.point == row.point and each.scheme == name]
     return next((each for each in same if each.variation in (row.variation, AS_IT_IS)), None)
 

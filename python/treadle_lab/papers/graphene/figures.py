@@ -28,7 +28,7 @@ ONE_QUEUE_OF = {"drf": "bfs", "graphene-across": "graphene"}
 Runs = Mapping[int, Mapping[str, Mapping[str, Result]]]
 """Results by seed, workload and scheme."""
 Measure = Callable[[Result, Result], float]
-"""Of a scheme's result, and that of what it is compared with."""
+"""Combines a scheme's result with the baseline's."""
 
 
 def _gap_median(ours: Result, base: Result) -> float:
@@ -57,8 +57,8 @@ LAYOUTS = {
     "graphene-offline": Layout("Offline: executed makespan over the lower bound"),
     "graphene-offline-shorter": Layout("Offline: shorter than breadth first (%)"),
 }
-"""Of bounds on throughput, that of work or path holds for any scheduler, the planner's for those that give nothing out
-twice; one plan for all jobs can be reached by who knows them."""
+"""The bounds on throughput by work or path hold for any scheduler, the planner's for those without overbooking; one
+plan for all jobs requires knowing them."""
 
 
 def results_of(
@@ -157,7 +157,7 @@ def _shorter_than_bfs(outcome: Outcome, result: Result) -> float:
 
 
 def _alone(outcomes: Sequence[Outcome]) -> dict[str, list[float]]:
-    """Return makespans over those without a plan, by what the DAGs are planned by."""
+    """Return makespans over those without a plan, by planning algorithm."""
     together = {name: np.concatenate([outcome.alone[name] for outcome in outcomes]) for name in outcomes[0].alone}
     return {name: (each / together["no plan"]).tolist() for name, each in together.items() if name != "no plan"}
 
@@ -171,7 +171,7 @@ def _spread(values: Mapping[str, Sequence[float]], unit: str) -> Iterator[Row]:
 
 
 def plot_graphene(outcomes: Sequence[Outcome], offline: Offline | None, results: Results, folder: Path) -> list[Path]:
-    """Draw the plots of what was run and return their files."""
+    """Draw the plots of the results and return their files."""
     drawn = {f"gaps-{workload}": _gaps(outcomes, workload) for workload in outcomes[0].online}
     if offline is not None:
         over = {name: share_up_to(offline.over_bound(name)) for name in offline.makespans}

@@ -20,15 +20,15 @@ from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle_lab.dags import RESOURCES, Shape, demand_of, generate
 
 TPCH_CORES: Final = 50
-"""Of the measurements those with at most this many cores."""
+"""Maximum number of cores of the measurements used."""
 WIDTHS_DIVISOR: Final = 8
 """By which factor TPC-H's stages have fewer tasks here, on a cluster as much smaller."""
 TASKS: Final = (100, 1200)
-"""Of a generated DAG, the logarithm drawn evenly: inputs differ in size."""
+"""Bounds of the number of tasks of a generated DAG, log-uniform: inputs differ in size."""
 
 
 OVERBOOKABLE: Final = ("network", "disk")
-"""What the paper overbooks: a task that gets less of it takes longer, and does not fail."""
+"""The resources overbooked in the paper: with less of them a task takes longer, and does not fail."""
 PRODUCTION: Final = (*RESOURCES, "disk")
 """What tasks of jobs as in production ask for: the paper's four resources."""
 ONE_TO_ONE: Final = 0.8
@@ -43,14 +43,14 @@ class Mix:
     long_share: float = Shape().long_share
     fragmenting_share: float = Shape().fragmenting_share
     one_to_one_share: float = 0.0
-    """Of the stages behind others, those of which each task waits for one task of one parent."""
+    """Fraction of the stages with parents whose tasks each wait for one task of one parent."""
     resources: tuple[str, ...] = RESOURCES
     usage: tuple[float, float] = (1.0, 1.0)
-    """What part of its peak, which is what it asks for, a task uses of `OVERBOOKABLE`: by stage, evenly between the
-    two. It counts where a scheme gives out more of them than there is."""
+    """Fraction of its peak (its request) of `OVERBOOKABLE` that a task uses: by stage, uniform between the two. It
+    matters where a scheme overbooks."""
 
     def capacity(self) -> dict[str, float]:
-        """Return what the cluster has."""
+        """Return the cluster's capacity."""
         return dict.fromkeys(self.resources, float(self.machines))
 
 
@@ -100,7 +100,7 @@ def generated(mix: Mix) -> JobShape:
 def arrivals(
     shape: JobShape, mix: Mix, seed: int, jobs: int, load: float, queues: Sequence[str] = ("one",)
 ) -> Workload:
-    """Return jobs that arrive so that their work is ``load`` of what the cluster has, evenly drawn queues."""
+    """Return jobs whose work arrives at a rate of ``load`` times the cluster's capacity, in uniformly drawn queues."""
     return poisson(
         seed,
         jobs,
@@ -118,7 +118,7 @@ def at_once(workload: Workload, part: float = 0.05) -> Workload:
 
 
 def misjudged(workload: Workload, factor: float, seed: int) -> list[Dag | None]:
-    """Return what is believed of the jobs: each stage's durations off by up to a factor, either way, evenly in log."""
+    """Return assumed DAGs of the jobs: each stage's durations off by up to a factor, either way, log-uniform."""
     random = np.random.default_rng(seed)
     return [_misjudged(job, factor, random) for job in workload.jobs]
 
@@ -153,7 +153,7 @@ class Variation:
     """Settings instead of a scheme's own; None leaves one as it is."""
 
     srpt_weight: float | None = None
-    """Of the work left in perfScore."""
+    """Weight of the remaining work in perfScore."""
     candidates: int | None = None
     """How many rows compete; 0: all."""
     overbook: float | None = None
@@ -259,4 +259,4 @@ TWO_QUEUES: Final = (
         parts=PACKED | {"share": "deficit", "fit": ("tetris", {"candidates": 0, "across_queues": True})},
     ),
 )
-"""What is compared where two queues share: the share is what differs from one queue."""
+"""The schemes for two queues: compared with one queue only the share differs."""

@@ -54,7 +54,7 @@ class BatchBounds:
     """
 
     work_ms: int
-    """The work of the busiest resource over what the cluster has; for those too that give out more than there is."""
+    """Work of the bottleneck resource over the cluster's capacity; also for schemes that overbook."""
     path_ms: int
     """The latest that a job would end which has the cluster to itself, task by task along its longest path."""
     planner_ms: int
@@ -66,7 +66,7 @@ class BatchBounds:
 
 
 def bounds_of(workload: Workload, mix: Mix) -> BatchBounds:
-    """Return what a batch could take on a cluster of alike machines.
+    """Return lower bounds of a batch's time on a cluster of identical machines.
 
     Raises:
         DagError: a task fits on no machine.
@@ -104,7 +104,7 @@ def _one_dag(workload: Workload) -> Dag:
 
 ALGORITHMS: Final = ("graphene", "graphene-paper", *NAMES)
 SHARES: Final = (0.0, 0.25, 0.5, 0.75)
-"""Of long small stages, and of fragmenting ones: the range of the generator's parameters."""
+"""Fractions of long small stages, and of fragmenting ones: the range of the generator's parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Result:
     """The results of some jobs under a scheme."""
 
     completion_ms: F64
-    """Of each job, from its arrival to its end."""
+    """Completion time of each job, from its arrival to its end."""
     makespan_ms: int
     """From the first arrival to the last end."""
     jain: dict[int, float]
@@ -222,9 +222,9 @@ def gaps_percent(ours: Result, theirs: Result) -> F64:
 
 
 def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",), tick_ms: int = TICK_MS) -> ScenarioModel:
-    """Return a cluster of alike nodes of which everything is heard at once; Tez starts no task early.
+    """Return a cluster of identical nodes without reporting delays; Tez starts no task early.
 
-    Early tasks would hold room and do nothing here, as a shuffle takes no time in the simulator. A container runs one
+    Early tasks would occupy resources for nothing, as a shuffle takes no time in the simulator. A container runs one
     task, as in the paper's scheduling by task.
     """
     contended = any(name in scheme.uncounted for name in mix.resources)
@@ -339,7 +339,7 @@ class Draw:
     """The folder of TPC-H's measured DAGs, whose edges the jobs have; None: they are generated."""
 
     def __str__(self) -> str:
-        """Return what it is called where a run of it fails."""
+        """Return its name in errors."""
         kind = "generated" if self.tpch is None else "tpch"
         comes = "at once" if self.batch else f"load {self.load:g}"
         return f"{self.jobs} jobs ({kind}) on {self.mix.machines} machines, {comes}, seed {self.seed}"
@@ -392,7 +392,7 @@ class SchemeRun:
 
     @property
     def title(self) -> str:
-        """What it is called when it fails."""
+        """Its name in errors."""
         off = f", durations off {self.wrong:g} times" if self.wrong > 1.0 else ""
         return f"{self.draw}, {self.scheme.title}, {self.tick_ms} ms{off}"
 
@@ -405,7 +405,7 @@ class SchemeRun:
         return key_of(name, draw.workload(), self.believed(), scenario, scheme.settings(draw.seed))
 
     def believed(self) -> list[Dag | None] | None:
-        """Return what is believed of the jobs; None: what is so."""
+        """Return the assumed DAGs of the jobs; None for the true ones."""
         return misjudged(self.draw.workload(), self.wrong, self.draw.seed) if self.wrong > 1.0 else None
 
     def run(self) -> dict[str, Any]:
@@ -437,7 +437,7 @@ class BoundsRun:
 
     @property
     def title(self) -> str:
-        """What it is called when it fails."""
+        """Its name in errors."""
         return f"bounds of {self.draw}"
 
     @cached_property

@@ -72,11 +72,11 @@ TIMES: Final = 0.1
 """Durations in the testbed over those of the DAGs."""
 HEARTBEAT_MS: Final = 100
 UNITS: Final = 100
-"""Of each resource on a node."""
+"""Amount of each resource on a node."""
 UNIT: Final = {MEMORY: 256, VCORES: 100, NETWORK: 1}
 MASTER_MB: Final = 8
 MASTERS: Final = 30
-"""Application masters that a node has room for beside its tasks; they are no room for another task."""
+"""Additional application masters per node, next to its tasks; their resources fit no further task."""
 TEZ: Final = "TEZ"
 USER: Final = "ann"
 
@@ -112,7 +112,7 @@ class Size:
     jobs: int = 48
     nodes: int = 16
     load: float = 0.8
-    """Work that arrives over what the cluster can do."""
+    """Arriving work over the cluster's capacity."""
 
     @property
     def cluster(self) -> Cluster:

@@ -123,7 +123,7 @@ def bag_of_tasks(
 
 
 def with_demands(workload: Workload, demand_of: Callable[[Mapping[str, float]], Mapping[str, float]]) -> Workload:
-    """Return jobs whose tasks ask for what ``demand_of`` makes of what they want, and take as long."""
+    """Return jobs whose tasks request ``demand_of`` their demands, with the same durations."""
 
     def asking(job: Job) -> Job:
         stages = tuple(replace(stage, demand=demand_of(stage.demand)) for stage in job.dag.stages)
@@ -166,7 +166,7 @@ class SchemeRun:
 
     @property
     def title(self) -> str:
-        """What it is called when it fails."""
+        """Its name in errors."""
         return f"{self.scheme}, seed {self.seed}"
 
     @property
@@ -239,10 +239,10 @@ class JobSpans:
 
 
 def medians_of(jobs: JobSpans, job: I64, start_ms: I64, end_ms: I64) -> dict[str, float]:
-    """Return how many tasks run at a time in each leaf: the median over the time that counts.
+    """Return the median number of running tasks in each leaf over the relevant time.
 
-    That is the time in which the leaf has jobs and so have all leaves with large jobs: there is always somebody else
-    who wants what it has not.
+    That is the time in which the leaf and all leaves with large jobs have jobs: other leaves always use its unused
+    resources.
 
     Args:
         jobs: all jobs
@@ -285,7 +285,7 @@ def _median(values: Any, weights: Any) -> float:
 PAPER_TASKS: Final[Mapping[str, tuple[int, ...]]] = {"naive": (1, 48, 6, 11, 6, 158), HDRF: (83, 49, 9, 14, 8, 84)}
 """Figure 11a, by leaf."""
 PAPER_STOCK: Final = (79, 21, 9, 14, 7, 77)
-"""Of the unchanged capacity scheduler of Hadoop 2.0.2, which leaves GPUs idle; no scheme here does."""
+"""Results of the unchanged capacity scheduler of Hadoop 2.0.2, which leaves GPUs idle; no scheme here does."""
 PAPER_GAIN: Final = (413, 3, -99, -22, 77, -72)
 """Figure 11b, H-DRF over naive H-DRF, in percent. 77 has probably lost its sign."""
 PAPER_GAIN_STOCK: Final = (33, 254, 6, 16, 31, 10)
@@ -300,7 +300,7 @@ TITLES: Final = {
     "hdrf-headroom": "H-DRF (as: paper), headroom",
 }
 PAPER_NAMES: Final = {"naive": TITLES["naive"], HDRF: "H-DRF", "stock": "capacity scheduler of Hadoop 2.0.2"}
-"""What the paper's rows are of: its stock scheduler is an old one."""
+"""The schemes of the paper's rows: its stock scheduler is an old one."""
 LAYOUTS: Final = {
     "hdrf-tasks": Layout("Tasks that run at a time: median while leaves with large jobs have jobs", across="x"),
     "hdrf-responses": Layout("Mean response time of jobs over that under H-DRF", across="x"),
@@ -316,7 +316,7 @@ def rows_of(found: Found, titles: Mapping[str, str] = TITLES, beside: str = "") 
     Args:
         found: the results of runs, those under H-DRF among them
         titles: of schemes
-        beside: what is said of all of them
+        beside: a remark on all of them
     """
     rows: dict[str, list[Row]] = {name: [] for name in LAYOUTS}
     for ((scheme, seed), each), leaf in product(found.items(), LEAVES):
@@ -330,7 +330,7 @@ def rows_of(found: Found, titles: Mapping[str, str] = TITLES, beside: str = "") 
 
 
 def papers_rows(figure: str, series: str, values: Sequence[float]) -> list[Row]:
-    """Return what the paper has for each leaf."""
+    """Return the paper's values for each leaf."""
     return [Row(figure, series, leaf, 0, value, "1") for leaf, value in zip(LEAVES, values, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Tests A to D of section 5.1 on simulated nodes of a real ResourceManager: what they are, runs, and results."""
+"""Tests A to D of section 5.1 on simulated nodes of a real ResourceManager: definitions, runs, and results."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ class HdrfTest:
 
     Attributes:
         name: A, B, C or D.
-        about: what the paper shows by it.
+        about: its purpose in the paper.
         node: CPU and GPU of one node.
         nodes: number of nodes.
-        groups: for each group its leaves, each with what one of its tasks needs of CPU and GPU.
-        steps: what happens.
-        weights: of groups that have another than 1.
+        groups: for each group its leaves, each with the CPU and GPU of one of its tasks.
+        steps: the events.
+        weights: of groups with a weight other than 1.
     """
 
     name: str
@@ -189,7 +189,7 @@ SCHEDULERS: Final = {TREADLE: "Treadle, H-DRF (repaired)", STOCK: "stock Capacit
 HEARTBEAT_MS: Final = 100
 SAMPLE_MS: Final = 50
 TASKS: Final = 10_000
-"""Of each job: more than it can run before it leaves."""
+"""Number of tasks of each job: more than it can run before it leaves."""
 MASTER_MB: Final = 8
 PLENTY_MB: Final = 1 << 16
 PLENTY_VCORES: Final = 4096
@@ -204,12 +204,12 @@ class Settings:
     step_ms: int = 8_000
     """From one step to the next: how long shares settle."""
     window_ms: int = 2_500
-    """At the end of each step, what the reached shares are the medians of."""
+    """Length of the window at the end of each step whose medians are the reached shares."""
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of a step: `tasks` are medians of the window, `least` and `most` what was seen in it."""
+    """The result of a step: `tasks` are medians of the window, `least` and `most` its minimum and maximum."""
 
     title: str
     tasks: dict[str, float]
@@ -321,7 +321,7 @@ TOLERANCE = 1.0
 
 
 def off(step: StepResult, expected: dict[str, float]) -> dict[str, float]:
-    """Return how far off those leaves are that are not within `TOLERANCE` of what is expected."""
+    """Return the deviations of leaves that are not within `TOLERANCE` of the expected value."""
     missed = {leaf: step.tasks[leaf] - tasks for leaf, tasks in expected.items()}
     return {leaf: amount for leaf, amount in missed.items() if abs(amount) > TOLERANCE}
 
@@ -342,7 +342,7 @@ def faults(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list
 
 
 def missed(run: Run) -> list[str]:
-    """Say where Treadle is not within `TOLERANCE` of the paper; what the stock scheduler does is its own."""
+    """Return where Treadle is not within `TOLERANCE` of the paper; the stock scheduler is not checked."""
     steps = zip(run.steps, TESTS[run.test].shares("hdrf"), strict=True) if run.scheduler == TREADLE else ()
     return [
         f"Treadle is not within one container of the paper: test {run.test}, step {number}: {leaf} has {amount:+g}"
@@ -352,7 +352,7 @@ def missed(run: Run) -> list[str]:
 
 
 def results_of(runs: Sequence[Run]) -> Results:
-    """Return the containers of each leaf at the end of each step of each test, beside exact shares."""
+    """Return the containers of each leaf at the end of each step of each test, with the exact shares."""
     tables = {f"hdrf-test-{name.lower()}": _table(test, runs) for name, test in TESTS.items() if _of(test, runs)}
     draws = [Draw(1, {f"test {run.test}, {run.scheduler}": run.played}) for run in runs]
     shown = [
@@ -393,7 +393,7 @@ def _reached(step: StepResult, leaf: str) -> str:
 
 
 def plot_test(test: HdrfTest, runs: Sequence[Run], settings: Settings, target: Path) -> Path:
-    """Draw what each leaf has over time, a panel a scheduler, and what the paper says that it should have."""
+    """Draw the tasks of each leaf over time, one panel per scheduler, with the paper's expected values."""
     shown, step_s = [], settings.step_ms / 1000
     for run in runs:
         lines = {leaf: Line(np.arange(len(counts)) * SAMPLE_MS / 1000, counts) for leaf, counts in run.samples.items()}

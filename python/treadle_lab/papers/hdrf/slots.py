@@ -1,8 +1,8 @@
-"""Section 5.3.1 (SoCC 2013) in the simulator: H-DRF beside a scheduler that shares slots of 4, 5 and 6 a server.
+"""Section 5.3.1 (SoCC 2013) in the simulator: H-DRF compared with a scheduler of 4, 5 and 6 slots per server.
 
-The jobs are section 5.2's, n3 has twice the weight of n1 and n2, and a server has four GPUs. A slot scheduler
-gives a slot to a task without looking at what it needs, and shares the number of slots. Where tasks on a server need
-more memory than it has, all of them slow down by the cube of how many times as much (`THRASHING`).
+The jobs are section 5.2's, n3 has twice the weight of n1 and n2, and a server has four GPUs. A slot scheduler gives a
+slot to a task regardless of its demands, and shares the number of slots. If tasks on a server need more memory than it
+has, all of them slow down by the cube of the ratio (`THRASHING`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SLOT: Final = "slot"
 SLOTS: Final = {"slots-4": 4, "slots-5": 5, "slots-6": 6}
 SCHEMES: Final = (HDRF, *SLOTS)
 CAPACITY: Final = {"n1": 25, "n2": 25, "n3": 50}
-"""Of the groups, in percent: their weights."""
+"""Weights of the groups, in percent."""
 BINS: Final = {"0-20": (0, 20), "20-149": (20, 150), "150-499": (150, 500), "500 and more": (500, 10**9)}
 """Tasks of a job, the lower bound included; the paper has 20 in two bins."""
 PAPER_S: Final = {HDRF: 1379, "slots-4": 1446, "slots-5": 1514, "slots-6": 1732}

@@ -65,7 +65,7 @@ GPU: Final = "gpu"
 PLENTY_VCORES: Final = 4096
 MASTER_MB: Final = 8
 MASTERS: Final = 60
-"""Application masters that a node has room for beside its tasks; they are no room for another task."""
+"""Additional application masters per node, next to its tasks; their resources fit no further task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +164,12 @@ def run_draw(sample: Path, seed: int, turn: int, player: Player) -> ShownDraw:
 
 
 SIMULATED: Final[Mapping[str, str]] = {HDRF: HDRF, NAIVE: NAIVE, STOCK: "capacity"}
-"""The simulator's schemes beside those of the testbed. Its `capacity` orders queues alone (`facebook.SHARES`)."""
+"""The simulator's schemes for those of the testbed. Its `capacity` orders queues only (`facebook.SHARES`)."""
 _PAPER_GAIN: Final = {NAIVE: PAPER_GAIN, "stock": PAPER_GAIN_STOCK}
 
 
 def results_of(draws: Sequence[ShownDraw], simulated: Found) -> Results:
-    """Return figures by scheme and leaf in uncompressed time, and the simulator's for the same draws beside them."""
+    """Return figures by scheme and leaf in uncompressed time, with the simulator's for the same draws."""
     played = {(scheme, draw.seed): each for draw in draws for scheme, each in draw.figures.items()}
     seeds = {draw.seed for draw in draws}
     own = {(scheme, seed): each for (scheme, seed), each in simulated.items() if seed in seeds}

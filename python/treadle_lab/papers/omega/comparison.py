@@ -1,4 +1,4 @@
-"""Omega's runs beside the original simulator's, within a stated tolerance, and beside what the paper says."""
+"""Comparison of Omega's runs with the original simulator's, within a stated tolerance, and with the paper."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOLERANCES: Final = {
     "busyness": 0.002,
     "conflict_fraction": 0.003,
 }
-"""What is compared, with what the tolerance has beside what chance explains."""
+"""Compared figures with their tolerance in addition to random variation."""
 
 DEVIATIONS: Final = 4.0
 

@@ -50,14 +50,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Sweeps:
-    """What the sweeps of a workload run on."""
+    """The parameters of a workload's sweeps."""
 
     machines: int
-    """Of the cell."""
+    """Number of machines of the cell."""
     large: int
     """Machines of the cell of the sweeps of rates and of batch decisions, where much more has to have room."""
     factors: tuple[int, ...] = _FACTORS
-    """Of the sweep of rates."""
+    """Factors of the sweep of rates."""
 
     def figures(self) -> dict[str, Figure]:
         """Return the figures by number."""
@@ -110,7 +110,7 @@ def _omega(batch_schedulers: int) -> str:
 
 
 REFERENCE_SWEEPS: Final = Sweeps(500, 5_000)
-"""Of the original simulator's workload: with 500 machines ten times its batch jobs have no room."""
+"""Sweeps of the original simulator's workload: on 500 machines ten times its batch jobs do not fit."""
 GOOGLE_SWEEPS: Final = Sweeps(12_500, 12_500, (*_FACTORS, 16, 24, 32))
 FIGURES: Final = REFERENCE_SWEEPS.figures()
 GOOGLE_FIGURES: Final = GOOGLE_SWEEPS.figures()
@@ -144,7 +144,7 @@ SPECIALIST: Final = {
 def results_of(
     runs: Sequence[Run], comparisons: Sequence[Comparison], specialist: Sequence[SpecialistRun], wall_s: float
 ) -> Results:
-    """Return the results of points, beside the original simulator's and the paper's, and of figures 15 and 16."""
+    """Return the results of points, with the original simulator's and the paper's, and of figures 15 and 16."""
     claims, jobs = claims_of(runs), summary(specialist)
     others = {
         "omega-claims": Table(

@@ -97,12 +97,12 @@ class _PointLine(BaseModel):
 
 
 def read_points(file: Path) -> list[Point]:
-    """Read points of a CSV with a header; further columns and lines without cells are passed over.
+    """Read points of a CSV with a header; further columns and lines without cells are ignored.
 
-    A point that stands there several times, as in a file of results, is one.
+    Duplicate points, as in a file of results, are merged.
 
     Raises:
-        UserError: what is wrong, with file and line.
+        UserError: an error, with file and line.
     """
     found: dict[Point, None] = {}
     line = 1
@@ -182,7 +182,7 @@ class Run:
     """One point with one seed.
 
     Attributes:
-        point: what was run.
+        point: the point.
         seed: of the workload and of the choice of machines.
         outcome: its result.
     """
@@ -267,7 +267,7 @@ BATCH_PRIORITY_MAX: Final = 8
 START_PERCENT: Final = 60
 LARGEST_CPU: Final = 2 * MACHINE_CPU
 LARGEST_MEMORY_MB: Final = 2 * MACHINE_MEMORY_MB
-"""Of the largest machine, of which the trace's asks are shares; most machines of the traced cell had half of it."""
+"""Memory of the largest machine, of which the trace's requests are fractions; most traced machines had half of it."""
 HOLE_S: Final = (19.654 * 3600, 21.047 * 3600)
 """A part of the trace that the extract does not have: no gap between jobs spans it."""
 QUANTILES: Final = 1_001
@@ -275,7 +275,7 @@ QUANTILES: Final = 1_001
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distributions:
-    """What the jobs of one kind are drawn from: quantiles."""
+    """Distributions of jobs of one kind, as quantiles."""
 
     gap_s: F64
     tasks: F64
@@ -287,12 +287,12 @@ class GoogleDay:
     """A source of days, drawn from Google's trace of 2011.
 
     Attributes:
-        kinds: what is drawn of the jobs of each kind.
+        kinds: distributions of the jobs of each kind.
         tasks: of each job of the trace.
         cpu: of each of its tasks, in thousandths of a CPU.
         memory: of each of its tasks, in MB.
-        left_s: how much longer each job ran that ran when the trace began.
-        start_percent: of the cell's CPU, that is used at the start.
+        left_s: remaining time of each job that was running at the start of the trace.
+        start_percent: used percentage of the cell's CPU at the start.
     """
 
     kinds: dict[JobKind, Distributions]
@@ -314,10 +314,10 @@ class GoogleDay:
         )
 
     def running(self, seed: int, cell: Cell) -> RunningJobs:
-        """Return what runs in a cell at the start; together it uses exactly `start_percent` of the CPU.
+        """Return the running jobs of a cell at the start; together they use exactly `start_percent` of the CPU.
 
-        Jobs are drawn from the trace, each with how much longer it runs, until the next would be too much; of that one
-        there are as many tasks as have room, and one more that has what is left.
+        Jobs are drawn from the trace, each with its remaining time, until the next would be too large; of that one as
+        many tasks run as fit, and one more with the rest.
 
         Raises:
             UserError: the cell is too small for that.

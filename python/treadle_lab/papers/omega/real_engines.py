@@ -55,7 +55,7 @@ class Load:
 
     @property
     def duration_s(self) -> float:
-        """Of a run."""
+        """Duration of a run."""
         return 3600.0 * self.hours
 
     def jobs(self, seed: int) -> CellWorkload:
@@ -181,7 +181,7 @@ def _mean(counts: Sequence[Counted], field: str) -> float:
 
 
 def _settings(seed: int) -> Settings:
-    """Return what the engines follow: the cell's randomised first fit, and nothing kept free."""
+    """Return the engines' settings: the cell's randomised first fit, without reservations."""
     base = with_parts(default_settings(), {"fit": "random_fit", "order": "fifo"})
     hold, limits = (
         base.hold.model_copy(update={"nodes_max": 0}),

@@ -35,7 +35,7 @@ FIGURES: Final = ("15", "16")
 USUAL_WORKERS: Final = np.array([5, 11, 200, 1000])
 """What users ask for most often (section 6)."""
 MAPREDUCE_PERCENT: Final = 20
-"""Of all jobs."""
+"""Percentage of MapReduce jobs."""
 WORKER_CPU: Final = 1_000
 WORKER_MEMORY_MB: Final = 2_048
 GAIN_MIN: Final = 1.01

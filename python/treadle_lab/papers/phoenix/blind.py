@@ -1,7 +1,7 @@
-"""A sidecar whose engine does not know which nodes asks may use: it receives no constraints, and tries what is free.
+"""A sidecar whose engine does not know node constraints: it receives none, and tries any free node.
 
-The ResourceManager turns its proposals for other nodes down. `write_command` makes the executable that a
-ResourceManager starts in place of `treadle`.
+The ResourceManager rejects its proposals for other nodes. `write_command` creates the executable that a ResourceManager
+starts in place of `treadle`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONSTRAINT: Final = '{"and":['
 
 
 def hidden(events: Sequence[Event]) -> list[Event]:
-    """Return an engine's events with requirements and constraints in words that nobody understands."""
+    """Return an engine's events with requirements and constraints in an unknown form."""
     return [
         replace(event, texts=tuple(map(_hidden, event.texts))) if isinstance(event, Names) else event
         for event in events

@@ -29,7 +29,7 @@ from treadle_lab.models.workers import Eligible, Outcome
 from treadle_lab.papers.phoenix.constraints import ANYTHING, Machines, TraceConstraints
 
 PREFIX: Final = "m/"
-"""Of attributes, so that none is taken for a rack, a host, a partition or a resource type."""
+"""Prefix of attributes, so that none is mistaken for a rack, a host, a partition or a resource type."""
 SLOT: Final = {"vcores": 1.0}
 TICK_MS: Final = 1_000
 """The engine decides once a second; durations are whole seconds."""
@@ -52,7 +52,7 @@ class Central:
     negotiates: bool
 
     def settings(self) -> Settings:
-        """Return what the engine follows."""
+        """Return the engine's settings."""
         register_parts()
         document = yaml.safe_load(ready_made()[self.policy].read_text("utf-8"))
         document["policy"]["estimate"] = {"kind": "hints"}
@@ -67,7 +67,7 @@ CENTRAL: Final = {
 
 
 def warm_up_central(names: Iterable[str]) -> None:
-    """Compile what the engine needs, or read what was compiled before."""
+    """Compile the engine's kernels, or load them."""
     for name in names:
         warm_up(CENTRAL[name].settings())
 
@@ -116,7 +116,7 @@ def simulate_central(
 
 
 def _cluster(slots: int, machines: Machines, relaxed_slowdown: float) -> tuple[I64, dict[str, Any]]:
-    """Return the machine of each node, and the cluster: machines that are alike stand together."""
+    """Return the machine of each node, and the cluster: identical machines are adjacent."""
     names, codes = machines.names, machines.codes
     alike = np.zeros(slots, np.int64)
     if names:
@@ -148,7 +148,7 @@ def _workload(trace: Trace, wanted: TraceConstraints, eligible: Eligible, *, neg
     made = []
     for place, duration_ms in enumerate(durations):
         asked = wanted.asked.get(place, ANYTHING)
-        # a soft constraint that nobody meets together with the hard ones is left out
+        # a soft constraint that cannot be met together with the hard ones is omitted
         soft = asked.soft if eligible.full[place] != eligible.hard[place] else Conjunction()
         hard = asked.hard if negotiates else asked.hard & soft
         stage = Stage(0, len(duration_ms), round(1000 * float(trace.mean_s[place])), SLOT, durations_ms=duration_ms)
@@ -200,7 +200,7 @@ class CentralRun:
 
     @property
     def title(self) -> str:
-        """What it is called when it fails."""
+        """Its name in errors."""
         return f"{self.name}, seed {self.seed}"
 
     @property

@@ -246,10 +246,10 @@ YAHOO_GAP_S: Final = 8.9
 YAHOO_TASKS: Final = {0.5: 15.0, 0.9: 57.0, 0.99: 725.0}
 YAHOO_MEAN_S: Final = {0.1: 2.8, 0.5: 15.6, 0.9: 81.5, 0.99: 2545.0}
 YAHOO_VARIATION: Final = 0.32
-"""Of durations inside a job: standard deviation over mean."""
+"""Coefficient of variation of durations inside a job."""
 YAHOO_TASKS_MAX: Final = 2_000
 YAHOO_MEAN_MAX_S: Final = 10_000.0
-"""Bounds of ours: what is known ends at the 99th percentile, and beyond it one job would be most of the work."""
+"""Our cap: published data end at the 99th percentile, and beyond it one job would be most of the work."""
 
 SAID: Final = {
     FACEBOOK: "facebook: made. Arrivals and bytes are those of SWIM's sample of Facebook's cluster of 2010; tasks and "
@@ -267,11 +267,11 @@ def trace_named(name: str, tell: Callable[[str], None] = lambda _: None) -> Trac
     """Return one of `TRACES`, with its cutoff and partition.
 
     Args:
-        name: which
-        tell: is given a line about the data that is read
+        name: its name
+        tell: receives a line about the data that is read
 
     Raises:
-        UserError: what it is made of is not there.
+        UserError: its data is missing.
     """
     if name == YAHOO:
         return yahoo()
@@ -300,7 +300,7 @@ def facebook(sample: Path) -> Trace:
 
 
 def yahoo(jobs: int = YAHOO_JOBS, seed: int = YAHOO_SEED) -> Trace:
-    """Return jobs drawn from what is published of Yahoo's trace; equal seeds give equal jobs."""
+    """Return jobs drawn from published properties of Yahoo's trace; equal seeds give equal jobs."""
     random = np.random.default_rng(np.random.SeedSequence([seed, 3]))
     arrival_s = np.cumsum(random.exponential(YAHOO_GAP_S, jobs)) - YAHOO_GAP_S
     tasks = np.clip(np.rint(between(YAHOO_TASKS, random.random(jobs))), 1, YAHOO_TASKS_MAX).astype(np.int64)

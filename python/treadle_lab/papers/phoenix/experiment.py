@@ -28,21 +28,21 @@ from treadle_lab.papers.phoenix.constraints import (
 
 Flags = npt.NDArray[np.bool_]
 Row = dict[str, str | int | float | None]
-"""A class of jobs of a run; ``reordered`` is None where nobody counts it."""
+"""A class of jobs of a run; ``reordered`` is None if not counted."""
 
 CLASSES: Final = ("short", "long", "short-constrained", "short-unconstrained")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setup:
-    """What is run.
+    """The setup of runs.
 
     Attributes:
         trace: the jobs, with `faster` in it.
-        slots: how many workers there are.
-        faster: by what arrival times were divided.
-        wanted: what machines have and jobs ask for, by seed; the same for every system.
-        relaxed_slowdown: by how much longer a task runs where a soft constraint of it is not met.
+        slots: number of workers.
+        faster: divisor of arrival times.
+        wanted: properties of machines and constraints of jobs, by seed; the same for every system.
+        relaxed_slowdown: slowdown of a task where a soft constraint of it is not met.
     """
 
     trace: Trace
@@ -101,13 +101,13 @@ def run_systems(
     central_progress: Progress | None = None,
     settings: RunSettings | None = None,
 ) -> list[Run]:
-    """Run each system with each seed, of which each has the same constraints for all systems.
+    """Run each system with each seed, which gives the same constraints for all systems.
 
     Args:
         names: of systems, those of the engine itself among them
-        setup: what is run
+        setup: the setup
         seeds: of constraints and draws
-        progress: called with the runs that have ended, but for those of the engine
+        progress: called with the runs that have ended, except those of the engine
         central_progress: called with the jobs that have ended in runs of the engine
         settings: where runs of the engine are kept, and how many run at a time
 
@@ -193,12 +193,12 @@ STEPS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was found for a trace.
+    """Calibrated parameters of a trace.
 
     Attributes:
         supply: the share of machines that meet a constraint is this over the kind's slowdown.
-        ratio: that it gives, as `measured`; None if nobody measured it.
-        faster: by what arrival times were divided, so that the load is 81 %.
+        ratio: the resulting ratio, as `measured`; None if not measured.
+        faster: divisor of arrival times, so that the load is 81 %.
     """
 
     supply: float

@@ -1,4 +1,4 @@
-"""Phoenix' results: ratios, slowdowns, the original simulator's figures beside them, tables, JSON and plots."""
+"""Phoenix' results: ratios, slowdowns, the original simulator's figures for comparison, tables, JSON and plots."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Figures = dict[tuple[str, int, str, int], dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A figure here, mean over seeds, beside the original's."""
+    """A figure here, mean over seeds, and the original's."""
 
     system: str
     slots: int
@@ -61,10 +61,10 @@ class Comparison:
 
 
 def read_references(file: Path) -> Figures:
-    """Read the original's figures, and DLWL's beside them if they are there.
+    """Read the original's figures, and DLWL's if they exist.
 
     Raises:
-        UserError: a file is none.
+        UserError: a file is invalid.
     """
     other = file.with_name(DLWL_FILE)
     return read_reference(file) | (read_reference(other) if other.is_file() else {})
@@ -112,11 +112,11 @@ class Claim:
     above: str
     under: str
     kind: str
-    """Of jobs."""
+    """Kind of jobs."""
     figure: str
     """A column of runs."""
     paper: float | None = None
-    """What the paper says; None if nothing."""
+    """The paper's value; None without one."""
     most: float | None = None
     """The upper end, where it says a range."""
 
@@ -226,14 +226,14 @@ SHOWN: Final = ("jobs", *FIGURES, "relaxed")
 def results_of(
     runs: Sequence[Run], comparisons: Sequence[Comparison], setup: Setup, calibration: object, notes: Sequence[str]
 ) -> Results:
-    """Return all that was found; equal seeds give equal documents but for `cpu_s` of runs.
+    """Return all results; equal seeds give equal documents except for `cpu_s` of runs.
 
     Args:
         runs: by system, then seed
         comparisons: with the original simulator's runs
-        setup: what was run
+        setup: the setup of the runs
         calibration: how constraints were made
-        notes: what else a reader has to know
+        notes: further notes for a reader
     """
     rows = [row for run in runs for row in run.rows]
     first = rows[0]
@@ -260,7 +260,7 @@ def results_of(
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
-    """Return the figures beside the original simulator's."""
+    """Return the figures together with the original simulator's."""
     rows = []
     for one in comparisons:
         allowed = (f"{one.off:+.1%}", f"{one.tolerance:.0%}", "" if one.within else "OUTSIDE")
@@ -270,11 +270,11 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
 
 
 BUCKETS: Final = 200
-"""Of time in figure 3."""
+"""Number of time intervals in figure 3."""
 
 
 def plot_phoenix(runs: Sequence[Run], setup: Setup, folder: Path) -> list[Path]:
-    """Draw what the runs allow; return the files."""
+    """Draw the plots that the runs allow; return the files."""
     first = [run for run in runs if run.outcome is not None]
     row = runs[0].rows[0]
     where = f"{row['trace']}, {setup.slots:,} workers, load {row['offered_load']:.0%}"

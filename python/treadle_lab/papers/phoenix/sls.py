@@ -44,7 +44,7 @@ SCHEMES: Final = ("stock", "blind", "srpt", "phoenix")
 """The stock scheduler, Treadle's engine that does not know which nodes asks may use, one that does, and Phoenix."""
 STOCK: Final = "stock"
 SHORT: Final = "short"
-"""What the names of short jobs begin with."""
+"""Prefix of the names of short jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Settings:
     long_ms: int = 8_000
     """How long a task of a long job sleeps."""
     load: float = 0.7
-    """Of long jobs: slots that they keep busy on average."""
+    """Average number of slots used by long jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ SLOTS: Final = 4
 TASK_MB: Final = 1024
 MASTER_MB: Final = 256
 MASTERS: Final = 4
-"""Application masters that a node has room for beside its tasks."""
+"""Additional application masters per node, next to its tasks."""
 SPREAD: Final = (0.5, 1.5)
-"""Of a task's duration, as a part of the mean."""
+"""Bounds of a task's duration, as fractions of the mean."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Outcome:
     """By scheme, of each job, from its arrival to the end of its last task."""
     wall_s: dict[str, float]
     wait_ms: dict[str, F64] = field(default_factory=dict)
-    """By scheme, how long the tasks of each job wait from its arrival to their start, in the mean; of the model."""
+    """By scheme, mean time in ms of each job's tasks from its arrival to their start; in the model."""
 
     def mean_s(self, scheme: str) -> float:
         """Return the mean completion time."""
@@ -93,7 +93,7 @@ class Ran(NamedTuple):
     """What a run has shown."""
 
     completion_ms: F64
-    """Of each job."""
+    """Completion time of each job."""
     wall_s: float
     """How long the simulation took."""
     wait_ms: F64 | None
@@ -174,7 +174,7 @@ class SchemeRun:
 
     @property
     def title(self) -> str:
-        """What it is called when it fails."""
+        """Its name in errors."""
         return f"seed {self.seed}, {self.scheme.name}"
 
     @property
@@ -205,9 +205,9 @@ def run_draws(
     """Run each draw under all schemes, on the engine in the simulator or, with ``model``, on the plain model.
 
     Args:
-        draws: where they come from
-        seeds: which
-        schemes: what is compared
+        draws: the source of draws
+        seeds: the seeds
+        schemes: the schemes to compare
         model: takes the plain model
         settings: where results are kept, and how many run at a time; None: one at a time, in this process
         progress: called with the runs that are done, and their number

@@ -35,7 +35,7 @@ BY_LOAD: Final = "slearn-loads"
 
 
 def results_of(by_load: Mapping[float, Sequence[Outcome]], paper: Figures = OF_JOBS) -> Results:
-    """Return the results of one outcome per seed at each load, beside the paper's figures of the same."""
+    """Return the results of one outcome per seed at each load, with the paper's figures."""
     rows: dict[str, list[Row]] = {name: [] for name in LAYOUTS}
     for load, outcomes in by_load.items():
         for outcome in outcomes:
@@ -115,7 +115,7 @@ SEGMENTS: Final = {"below 0.04": 0.04, "0.04 to 1.90": 1.90, "above 1.90": float
 """The paper's three segments of normalised waiting times, and where each ends."""
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Found = tuple[str, str, float, str, None, float | None]
-"""Figure, series, value, unit, reference, what it is divided by."""
+"""Figure, series, value, unit, reference, divisor."""
 
 
 def _size(outcome: Outcome) -> F64:

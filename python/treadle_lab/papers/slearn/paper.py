@@ -14,7 +14,7 @@ THRESHOLDS_MS: Final = 10.0 ** np.arange(6, 6 + LEVELS - 1)
 """Between the levels."""
 WEIGHT_FACTOR: Final = 10.0
 SAMPLING_LEVEL: Final = 1
-"""Of jobs whose pilots have not ended, counted from 0."""
+"""Level of jobs whose pilots have not ended, counted from 0."""
 
 
 def levels(size_ms: F64) -> I64:
@@ -60,7 +60,7 @@ OVER_3SIGMA: Final = {
 
 
 class Figures(NamedTuple):
-    """What the paper has of one experiment, by scheme, estimator or setting."""
+    """The paper's figures of one experiment, by scheme, estimator or setting."""
 
     speedup_mean: Mapping[str, float]
     speedup_p50: Mapping[str, float]
@@ -79,4 +79,4 @@ OF_DAGS: Final = Figures(
     {},
     {},
 )
-"""Of another trace, Google's of 2019. The introduction has 1.25 over 3Sigma."""
+"""Figures for another trace, Google's of 2019. The introduction has 1.25 over 3Sigma."""

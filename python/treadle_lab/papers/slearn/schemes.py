@@ -63,9 +63,9 @@ def combined(name: str = "combined", title: str = "pilots and history (ours)", h
 
 
 def shipped() -> tuple[Scheme, Scheme]:
-    """Return slearn.yaml and slearn-history.yaml of conf/policies as they are: with time-outs, and packing.
+    """Return slearn.yaml and slearn-history.yaml of conf/policies unchanged: with time-outs, and packing.
 
-    The plain model knows neither. Of history the latter gets what the store of profiles says.
+    The plain model supports neither. The second uses predictions of the history store.
     """
     return (
         _ready_made("shipped", "slearn", ""),
@@ -126,8 +126,8 @@ SCHEMES: Final = (
     ),
     combined("combined-stored", "pilots and the store of profiles (ours)", "stored"),
 )
-"""SLearn, ours, the paper's baselines, strengthened and by its letter, one as wrong as in it, SLearn without errors;
-ours with what the store of profiles says in place of history."""
+"""SLearn, ours, the paper's baselines, strengthened and literal, one with errors as large as in it, SLearn without
+errors; ours with predictions of the history store."""
 
 
 def _dag_slearn() -> Scheme:
@@ -172,9 +172,9 @@ class _Job:
     number: int
     arrival_ms: float
     durations_ms: list[float]
-    """Of all stages' tasks, in the order in which they may begin."""
+    """Durations of all stages' tasks, in the order of their start."""
     widths: list[int]
-    """Of each stage; one begins when the one before has ended."""
+    """Width of each stage; one starts when the previous one has ended."""
     hint_ms: list[float]
     """How long history says that a task takes, by stage; empty: it was not asked."""
     deviations_ms: list[float]
@@ -186,7 +186,7 @@ class _Job:
     percent: float = 0.0
     held: bool = False
     allowed: int = 0
-    """How many tasks may begin while it is held back: its pilots, and what it has on history's word."""
+    """Number of tasks that may start while it is held back: its pilots, and its quota by history."""
     history_level: int = -1
     """Its level by the upper end of history's interval; -1: history says nothing, or has no say."""
     pilots_since_ms: list[float] = field(default_factory=list)
@@ -254,7 +254,7 @@ class Model:
         self._now_ms = 0.0
         self.completion_ms = np.zeros(len(self._jobs))
         self.wait_ms = np.zeros(len(self._jobs))
-        """How long the tasks of each job wait, from its arrival to their start, in the mean."""
+        """Mean time in ms of each job's tasks from its arrival to their start."""
 
     def run(self) -> F64:
         """Return the completion time of each job."""
@@ -377,7 +377,7 @@ class Model:
             if first is None:
                 break
             self._begin(first)
-        for job in self._held.values():  # what nobody else wants goes to what is held back, first come first served
+        for job in self._held.values():  # unused slots go to held jobs, first come first served
             while self._free and job.begun < job.may_begin:
                 self._begin(job)
 

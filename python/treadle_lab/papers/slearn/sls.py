@@ -43,16 +43,16 @@ GOAL: Final = 1.3
 OURS: Final = "slearn"
 BASELINES: Final = ("3sigma-paper", "3sigma")
 NAMES: Final = (OURS, *BASELINES, "fair", "fifo")
-"""Of all schemes."""
+"""Names of all schemes."""
 THRESHOLD_MS: Final = 1_000_000
 PILOT_TIMEOUT_MS: Final = 600_000
 HOLD_TIMEOUT_MS: Final = 1_800_000
-"""Of the policy that ships, by default."""
+"""Default time-out of the shipped policy, in ms."""
 
 TASK: Final = {"memory-mb": 1024, "vcores": 100}
 MASTER_MB: Final = 8
 MASTERS: Final = 60
-"""Application masters that a node has room for beside its one task."""
+"""Additional application masters per node, next to its one task."""
 TAG: Final = "treadle:told="
 _PART: Final = f'''\
 """How long a job's tasks are expected to run, as its tag says; written by treadle reproduce slearn."""

@@ -164,7 +164,7 @@ class Choices:
     load: float = LOAD
     """The mean over windows."""
     nodes: int = NODES
-    """Of the cluster, each with one slot."""
+    """Number of nodes of the cluster, each with one slot."""
 
     def check(self, seed: int, jobs: int) -> None:
         """Refuse what cannot be drawn.
@@ -179,22 +179,21 @@ class Choices:
 
 
 def google_slearn(path: Path, seed: int, jobs: int = JOBS, choices: Choices = Choices()) -> SLearnTrace:
-    """Build history and workload.
+    """Return history and workload.
 
-    All jobs submitted before the cut are history, with the tasks that were seen to finish: leaving any out would only
-    weaken those who learn from it. From those after it ``jobs`` are drawn, each with the same chance; they
-    keep their order and their gaps, which one factor then stretches to the wanted load: the mean over windows of
-    1,000 s that slide by 100 s, as in table 5. A node runs one task at a time, and a job is one stage.
+    All jobs submitted before the cut are history, with their finished tasks: omitting any would only weaken the schemes
+    that learn from it. From those after it ``jobs`` are drawn uniformly; they keep their order and their gaps, which
+    one factor then stretches to the wanted load: the mean over windows of 1,000 s that slide by 100 s, as in table 5. A
+    node runs one task at a time, and a job is one stage.
 
-    A DAG (``choices.dags``) is a chain of two to five stages, evenly drawn, each of which is a whole job; all have the
-    same user and job name. The paper does not say which jobs of a name become one DAG, nor whether stages form a chain:
-    here those of a name that were submitted one after another do. A DAG comes when the first of its jobs was submitted.
+    A DAG (``choices.dags``) is a chain of two to five stages, uniformly drawn, each of which is a whole job; all have
+    the same user and job name. The paper does not say which jobs of a name become one DAG, nor whether stages form a
+    chain: here consecutively submitted jobs of a name do. A DAG arrives when the first of its jobs was submitted.
 
-    How the extract's limits are treated: most wide jobs were killed by their users when a part of their tasks had
-    finished, and long tasks go beyond the end of the extract. Tasks that were not seen to finish count as having run
-    until their job ended, which the other table has for all 29 days. Of a job of which not even one task finished
-    nobody knows how many it has: it cannot be drawn. Arrivals behind the gap move forward by its length. Tasks keep
-    their durations.
+    Limits of the extract: most wide jobs were killed by their users when a part of their tasks had finished, and long
+    tasks go beyond the end of the extract. Unfinished tasks count as having run until their job ended, which the other
+    table has for all 29 days. A job without a finished task has an unknown number of tasks and cannot be drawn.
+    Arrivals after the gap move forward by its length. Tasks keep their durations.
 
     Args:
         path: the folder of the extract, with both tables.
@@ -345,7 +344,7 @@ SCALED: Final = {"pilots": "3sigma", "combined": "point"}
 PAPERS: Final[Mapping[str, Point]] = {"3sigma-paper": "utility", "point-paper": "median"}
 """The baselines by the letter of the paper, trained on the first part of the trace alone."""
 OVERESTIMATED: Final = 0.6
-"""Of the paper's 3Sigma (table 10, of another trace)."""
+"""Fraction of overestimates in the paper's 3Sigma (table 10, of another trace)."""
 Z80: Final = 1.2816
 """A normal distribution's 90th percentile, in deviations."""
 PILOTS_PART: Final = 0.03
@@ -365,11 +364,11 @@ class Trace:
     true_ms: F64
     """Mean duration of each job's tasks."""
     estimated_ms: dict[str, F64]
-    """By estimator, of each job; pilots are the first max(1, 3 %) of its tasks. ``drawn``: see `drawn_errors`. Of a DAG
-    only the first stage is sampled, and what history says of the others is scaled."""
+    """By estimator, of each job; pilots are the first max(1, 3 %) of its tasks. ``drawn``: see `drawn_errors`. In a DAG
+    only the first stage is sampled, and predictions for the others are scaled."""
     hints: dict[str, JobHints]
     """Estimates by stage, as the engine gets them; ``history``: Point-Est with the deviation of its wide errors; and
-    ``stored``: what the store of profiles says, -1 where it knows nothing."""
+    ``stored``: predictions of the history store, -1 for unknown ones."""
     variation_time: F64
     """Coefficient of variation of what each job's first stage has in common with history; NaN: with nothing."""
     variation_space: F64
@@ -466,7 +465,7 @@ class Source:
         return estimates
 
     def _by_the_store(self, groups: Groups) -> JobHints:
-        """Return what the store of profiles says of each stage; it learns as the other histories do."""
+        """Return the history store's prediction for each stage; it learns as the other histories do."""
         stored: StoredRuns = loads(self._stored)  # noqa: S301 (our own)
         predictions: list[Prediction | None] = []
         for group in groups:
@@ -503,8 +502,8 @@ def _with_durations(job: Job, records: tuple[JobRecord, ...]) -> Job:
 def drawn_errors(count: int, generator: np.random.Generator) -> F64:
     """Return ratios of estimated to true durations; their errors have the P50 and P90 of the paper's 3Sigma.
 
-    They show what the size of errors alone would do to this workload. The errors' logarithms are normal; an estimate
-    that is too small is a twentieth of the true duration at least.
+    They show the effect of error sizes alone on this workload. The errors' logarithms are normal; an estimate that is
+    too small is a twentieth of the true duration at least.
     """
     low, high = ERROR_P50["3sigma"] / 100, ERROR_P90["3sigma"] / 100
     error = low * np.exp(generator.normal(size=count) * np.log(high / low) / Z80)
@@ -545,7 +544,7 @@ class StoredRuns:
             self._profiles[key] = profile
 
     def prediction(self, features: JobFeatures) -> Prediction | None:
-        """Return what the hint for a job's tasks would be; None without an earlier run."""
+        """Return the hint for a job's tasks; None without an earlier run."""
         profile = self._profiles.get(_key(features))
         return None if profile is None or not profile.stages else predicted(profile.stages[0], {})
 
