@@ -6,7 +6,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.Map;
 
-/** What is in the bodies of messages about a DAG (docs/tez-plugin.md has every byte). */
+/** Bodies of messages about a DAG (docs/tez-plugin.md has every byte). */
 public final class DagBodies {
   /** Bytes of an ended task in a report. */
   public static final int ENDED_BYTES = 45;

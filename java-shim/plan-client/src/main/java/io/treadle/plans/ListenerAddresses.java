@@ -17,8 +17,8 @@ public final class ListenerAddresses {
    * Reads {@code host:port} of the listener of each ResourceManager, separated by commas.
    *
    * @param setting the name of the setting
-   * @param text what it says; null if it is not set
-   * @throws IllegalArgumentException if it cannot be used; the text names it and says what to write
+   * @param text its value; null if it is not set
+   * @throws IllegalArgumentException if it is invalid; the text names it and the correct form
    */
   public static List<InetSocketAddress> read(String setting, String text) {
     List<InetSocketAddress> addresses = new ArrayList<>();

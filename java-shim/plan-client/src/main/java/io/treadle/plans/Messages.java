@@ -8,13 +8,13 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
 
-/** What is said to a plan listener and what it says, as bytes (docs/plan-listener.md has every one). */
+/** The messages to and from a plan listener, as bytes (docs/plan-listener.md has every one). */
 public final class Messages {
-  /** Of the protocol; both ends must have the same. */
+  /** Version of the protocol; both ends must have the same. */
   static final int VERSION = 2;
   /** The kind of a request for a plan; those of reports are in {@link PlanListener.Subject}. */
   public static final int KIND_PLAN = 1;
-  /** Bytes of what the listener says first. */
+  /** Length of the listener's first message. */
   public static final int CHALLENGE_BYTES = 40;
   /** Bytes that the client chooses at random for each request. */
   public static final int NONCE_BYTES = 32;
@@ -33,9 +33,9 @@ public final class Messages {
   }
 
   /**
-   * Checks what a listener says first.
+   * Checks the listener's first message.
    *
-   * @throws IOException if it is no listener, or one of another version; the text names both
+   * @throws IOException if the peer is not a listener, or has another version; the text names both
    */
   static void checkChallenge(byte[] challenge) throws IOException {
     ByteBuffer said = ByteBuffer.wrap(challenge);
@@ -80,7 +80,7 @@ public final class Messages {
    * Reads the answer to a request.
    *
    * @param request all of it
-   * @throws IOException if it is no answer to this request
+   * @throws IOException if it does not answer this request
    */
   static PlanListener.Reply answer(DataInputStream in, AttemptKey key, byte[] challenge, byte[] request)
       throws IOException {

@@ -99,7 +99,7 @@ public final class RemotePlanListener implements PlanListener {
    * because its host is gone or its process hangs, is given no more than its share of the time that is left, so that
    * all are asked.
    *
-   * @throws ConnectException if nobody listens at any of them
+   * @throws ConnectException if no address has a listener
    */
   private Reply request(int kind, byte[] body, long timeMs) throws IOException {
     if (body.length > Messages.BODY_MAX) {

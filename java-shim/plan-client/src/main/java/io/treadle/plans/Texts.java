@@ -5,7 +5,7 @@ import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 
-/** Texts in what is said to the listener. */
+/** Texts in messages to the listener. */
 public final class Texts {
   private static final int CHARACTERS = 1000;
 

@@ -61,12 +61,13 @@ public final class VertexOrder {
   }
 
   /**
-   * This order with those vertices in a new one that no task was asked for yet. They share the places that they had, so
-   * that no priority ever means two vertices, and no vertex has two.
+   * Returns this order with the vertices without requested tasks rearranged. They share their previous places, so that
+   * no priority ever means two vertices, and no vertex has two.
    *
    * @param vertices the new order of all vertices
-   * @param asked the ids of vertices that tasks were asked for: they keep their places
-   * @throws IllegalArgumentException if it is no order of all vertices, or parents cannot stay before their children
+   * @param asked the ids of vertices with requested tasks: they keep their places
+   * @throws IllegalArgumentException if it is not an order of all vertices, or parents cannot stay before their
+   *     children
    */
   public VertexOrder replanned(Vertices dag, int[] vertices, Set<Integer> asked) {
     planned(dag, vertices);

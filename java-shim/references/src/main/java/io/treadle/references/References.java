@@ -110,7 +110,7 @@ public final class References extends ClassVisitor {
     return superName;
   }
 
-  /** Of the class file: 52 is Java 8. */
+  /** Version of the class file: 52 is Java 8. */
   public int version() {
     return version & 0xffff;
   }

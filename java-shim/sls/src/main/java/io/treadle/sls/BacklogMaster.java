@@ -24,9 +24,8 @@ import org.apache.hadoop.yarn.sls.SLSRunner;
 import org.apache.hadoop.yarn.sls.appmaster.AMSimulator;
 
 /**
- * An application master whose asks never run out: at each call it asks anew for as many containers as at the first.
- * Those that it gets run for a given time and are forgotten. It never ends, so the load is over when the measurement
- * is.
+ * An application master whose requests never end: at each call it requests as many containers as at the first. Its
+ * containers run for a given time and are forgotten. It never ends, so the load ends with the measurement.
  */
 public class BacklogMaster extends DirectMaster {
   /** Over how many leaf queues the masters are spread, in turn; they are called q0, q1, ... */
@@ -37,7 +36,7 @@ public class BacklogMaster extends DirectMaster {
   static final String TASK_MS_KEY = "treadle.bench.backlog.task-ms";
   /** On how many nodes each master would like its containers best; their racks come next. */
   static final String PREFERRED_KEY = "treadle.bench.backlog.preferred-nodes";
-  /** Of the draw of the preferred nodes. */
+  /** Seed of the draw of the preferred nodes. */
   static final String SEED_KEY = "treadle.bench.backlog.seed";
   /** Memory of a container in MB. */
   static final String CONTAINER_MB_KEY = "treadle.bench.backlog.container-mb";
@@ -80,7 +79,7 @@ public class BacklogMaster extends DirectMaster {
     }
   }
 
-  /** What is asked for, by name of a place: the nodes that were drawn, their racks, and anywhere. */
+  /** Returns the requested number of containers by place: the drawn nodes, their racks, and anywhere. */
   private Map<String, Integer> asksOf(Configuration conf) {
     int preferred = conf.getInt(PREFERRED_KEY, 0);
     return spread(conf.getInt(ASKS_KEY, 1), preferred, preferred > 0 ? nodesOf(se) : Collections.emptyList(),

@@ -14,11 +14,10 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * The floor of the benchmark: an engine in the ResourceManager's own JVM that does as little as can be. Oldest
- * application first, first node that fits from where the last search ended. With it, what remains is what the shim
- * itself costs.
+ * The floor of the benchmark: a minimal engine in the ResourceManager's own JVM. Oldest application first, first node
+ * that fits from where the last search ended. The remaining cost is that of the shim itself.
  *
- * <p>It knows no locality, no shares and no user limits; asks that are bound to nodes or constrained it leaves alone.
+ * <p>It ignores locality, shares and user limits, and requests with node constraints.
  */
 public final class FirstFitEngine implements Engine {
   private final FirstFitModel model = new FirstFitModel();

@@ -11,8 +11,8 @@ import java.util.Set;
 import java.util.TreeMap;
 
 /**
- * What the first-fit engine knows of the cluster: absolute values from the frames, and what its own proposals would
- * take until their fate is known.
+ * The first-fit engine's model of the cluster: absolute values from the frames, and the resources of its own proposals
+ * in flight.
  */
 final class FirstFitModel {
   final List<Node> nodes = new ArrayList<>();
@@ -22,7 +22,7 @@ final class FirstFitModel {
   private boolean[] counted = new boolean[0];
   private List<Application> order;
 
-  /** A node: what is free by the frames and what our proposals have taken of it since. */
+  /** A node: its free resources by the frames, and those taken by our proposals since. */
   static final class Node {
     int index;
     int name;
@@ -68,7 +68,7 @@ final class FirstFitModel {
     final long sequence;
     final Node node;
     final Application application;
-    /** The one that it is taken off; another one if the frame has the key anew. */
+    /** The request that it is subtracted from; another one if the frame repeats the key. */
     Request request;
 
     Assumed(long sequence, Node node, Application application, Request request) {

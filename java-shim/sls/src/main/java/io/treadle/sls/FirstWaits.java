@@ -13,7 +13,7 @@ import org.apache.hadoop.yarn.api.records.ResourceRequest;
  * application master, then for its tasks. Times are of this JVM, since a start.
  */
 final class FirstWaits {
-  /** Columns of {@link #rows()}; -1 for what has not been asked for, or not been committed. */
+  /** Columns of {@link #rows()}; -1 where there is no request, or no commit. */
   static final String[] COLUMNS = {"queue", "master_asked_ms", "master_wait_ms", "tasks_asked_ms", "tasks_wait_ms"};
   private static final int MASTER = 0;
   private static final int TASKS = 1;

@@ -5,8 +5,8 @@ import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * Counts durations in buckets that are 1/32 of a power of two wide, so that a quantile is right to about 3 %. Of fixed
- * size, and cheap enough for every heartbeat and every commit. Thread-safe.
+ * Counts durations in buckets that are 1/32 of a power of two wide, so that a quantile is accurate to about 3 %. It has
+ * a fixed size, and is cheap enough for every heartbeat and every commit. Thread-safe.
  */
 final class LatencyHistogram {
   private static final int SUB_BUCKET_BITS = 5;

@@ -24,9 +24,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
 /**
- * Samples a running simulation every 100 ms and writes what was measured to a JSON file, replaced once a second and
- * when the workload is done. The field {@code state} is {@code waiting} (for the scheduler or the first container),
- * {@code running} or {@code finished}; {@code treadle bench} reads the file while the simulation runs.
+ * Samples a running simulation every 100 ms and writes the measurements to a JSON file, replaced once a second and when
+ * the workload is done. The field {@code state} is {@code waiting} (for the scheduler or the first container), {@code
+ * running} or {@code finished}; {@code treadle bench} reads the file while the simulation runs.
  */
 final class MeasurementWriter {
   private static final long SAMPLE_MS = 100;

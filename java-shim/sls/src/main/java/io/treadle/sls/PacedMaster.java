@@ -16,9 +16,9 @@ import org.apache.hadoop.yarn.sls.appmaster.MRAMSimulator;
  * do so: it starts all jobs of a SYNTH trace at once, and reads no trace of jobs at all.
  */
 public class PacedMaster extends MRAMSimulator {
-  /** How many jobs come in a second, in the mean. */
+  /** Mean number of jobs per second. */
   static final String PER_SECOND_KEY = "treadle.bench.arrivals";
-  /** Of the intervals' draws. */
+  /** Seed of the drawn intervals. */
   static final String SEED_KEY = "treadle.bench.arrivals.seed";
 
   private static Random random;

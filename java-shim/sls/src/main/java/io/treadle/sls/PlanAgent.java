@@ -31,7 +31,7 @@ import org.slf4j.LoggerFactory;
  * plug-in does it.
  */
 final class PlanAgent implements Runnable {
-  /** {@code host:port} of plan listeners; without it nobody is asked. */
+  /** {@code host:port} of plan listeners; without it there are no plans. */
   static final String ADDRESSES_KEY = "treadle.plan.addresses";
   /** How long a job may wait for its plan, milliseconds. */
   static final String WAIT_MS_KEY = "treadle.plan.wait-ms";
@@ -53,10 +53,10 @@ final class PlanAgent implements Runnable {
   /** Null without a plan. */
   private volatile VertexOrder order;
   private volatile boolean over;
-  /** What the listener wants next; null if nothing else. */
+  /** The listener's next order; null if it is unchanged. */
   private int[] wanted;
   private int reported;
-  /** Of which the listener knows the priorities. */
+  /** The order of the priorities that the listener knows. */
   private VertexOrder told;
 
   /** A task, and when it ended. */
@@ -137,7 +137,7 @@ final class PlanAgent implements Runnable {
     ended.add(new Ended(task, atMs));
   }
 
-  /** The job has succeeded; what was not reported is, once. */
+  /** The job has succeeded; sends the remaining reports, once. */
   void end() {
     over = true;
   }

@@ -37,9 +37,9 @@ final class Script {
 
   /** Some tasks that ask for the same, with one priority. */
   static final class Stage {
-    /** Empty where nobody asks for it. */
+    /** Empty if it is not used. */
     final String name;
-    /** Of its asks; stages of a job that ask for different resources have different ones. */
+    /** Priority of its requests; stages of a job with different resources have different ones. */
     final int priority;
     final Resource resource;
     final long[] durationsMs;

@@ -51,7 +51,7 @@ public class ScriptedMaster extends DirectMaster {
   private Script.Job job;
   /** Null where a plan is waited for. */
   private StagedTasks tasks;
-  /** Null where nobody is asked for plans. */
+  /** Null without plans. */
   private PlanAgent agent;
   private long submittedMs;
   private long firstContainerMs = -1;

@@ -24,11 +24,10 @@ import org.apache.hadoop.yarn.sls.SLSRunner;
 import org.apache.hadoop.yarn.sls.scheduler.Tracker;
 
 /**
- * Measures a scheduler in SLS, the same way whichever scheduler it is: the schedulers' overrides only delegate to here.
+ * Measures a scheduler in SLS, identically for all schedulers: the schedulers' overrides only delegate to here.
  *
- * <p>It takes the place of SLS's own metrics, which look at every live container of an application for each container
- * that ends and would blur what is to be measured. A {@link MeasurementWriter} writes everything to a file every
- * second.
+ * <p>It replaces SLS's own metrics, which look at every live container of an application for each container that ends
+ * and would distort the measurement. A {@link MeasurementWriter} writes everything to a file every second.
  */
 final class SlsMeasurements {
   /** Where the results go: a file that is replaced about once a second. */

@@ -40,7 +40,7 @@ final class StagedTasks {
     }
   }
 
-  /** What is asked for at a priority, absolutely. */
+  /** The requests at a priority, absolute. */
   static final class Ask {
     final int priority;
     final Resource resource;

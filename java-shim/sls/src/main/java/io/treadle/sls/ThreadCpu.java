@@ -8,7 +8,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** The CPU time that the threads of this JVM have used so far, added up by what they work for. */
+/** The CPU time that the threads of this JVM have used so far, by their purpose. */
 final class ThreadCpu {
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
 
@@ -61,7 +61,7 @@ final class ThreadCpu {
     return name.contains("dispatcher") ? "rm_events" : "other";
   }
 
-  /** Threads that wait for each other for ever, described, or null. */
+  /** Returns a description of deadlocked threads, or null. */
   static String deadlock() {
     long[] ids = THREADS.findDeadlockedThreads();
     if (ids == null) {

@@ -17,7 +17,7 @@ final class DurationSketch {
   private static final double FACTOR = (1 + RELATIVE_ACCURACY) / (1 - RELATIVE_ACCURACY);
   /** Ten years. */
   private static final long DURATION_MAX_MS = 10L * 366 * 86_400_000;
-  /** By multiplications alone, which every machine rounds alike. */
+  /** Multiplications only, which every machine rounds identically. */
   private static final double[] BOUNDS = bounds();
 
   private final Map<Integer, Integer> buckets = new TreeMap<>();

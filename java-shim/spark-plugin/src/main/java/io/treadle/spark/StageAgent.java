@@ -11,8 +11,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Reports to the plan listener what has become of the stages, on a thread of its own. Each report has the whole of the
- * stages that have changed, so that the next one repeats what did not arrive.
+ * Reports the progress of stages to the plan listener, on a thread of its own. Each report has the complete state of
+ * the stages that have changed, so that the next one repeats a lost one.
  */
 final class StageAgent implements Runnable {
   /** Bytes of stages in one report, unless a single one is longer. */
@@ -33,7 +33,7 @@ final class StageAgent implements Runnable {
   private String application;
   private boolean ended;
   private boolean abandoned;
-  /** Whether the listener still has what was sent before. */
+  /** Whether the listener still has the earlier reports. */
   private boolean known;
 
   StageAgent(StageTable stages, Connect connect) {
@@ -61,7 +61,7 @@ final class StageAgent implements Runnable {
     }
   }
 
-  /** Stops sending what is counted. */
+  /** Stops sending counts. */
   synchronized void abandon() {
     abandoned = true;
     notifyAll();
@@ -110,7 +110,7 @@ final class StageAgent implements Runnable {
     return abandoned;
   }
 
-  /** Reports what is new; returns what went wrong, null if nothing did. */
+  /** Sends the changes; returns the error, null for none. */
   private String report(PlanListener listener, boolean last) throws IOException {
     try {
       Answer answer = reports(listener, last);

@@ -42,10 +42,10 @@ public final class StageReporting implements DriverPlugin {
   }
 
   /**
-   * Has an application's events heard, if its settings say where to report.
+   * Listens to an application's events, if its settings name a listener for reports.
    *
-   * @param settings gives the value of a setting, or what it is given beside the name
-   * @param register is given who is to hear the events
+   * @param settings returns the value of a setting, or the default passed with its name
+   * @param register receives the listener for events
    */
   void begin(BinaryOperator<String> settings, Consumer<StageListener> register) {
     try {

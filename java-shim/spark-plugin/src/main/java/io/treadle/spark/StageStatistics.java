@@ -9,7 +9,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.IntFunction;
 
-/** What has become of one stage. Guarded by its table. */
+/** The progress of one stage. Guarded by its table. */
 final class StageStatistics {
   /** How an attempt of a task ended. */
   enum End { SUCCEEDED, FAILED, KILLED }
@@ -70,7 +70,7 @@ final class StageStatistics {
     version++;
   }
 
-  /** Takes that an attempt of a task has ended. Of attempts that succeed the first counts, whichever it is. */
+  /** Records the end of an attempt of a task. The first successful attempt counts. */
   void ended(int task, End end, boolean copy, long tookMs, long readBytes) {
     speculative += copy ? 1 : 0;
     if (end == End.FAILED) {

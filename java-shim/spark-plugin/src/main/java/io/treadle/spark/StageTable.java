@@ -12,8 +12,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The stages of an application. Adaptive execution submits a query as several jobs, each of which lists the stages
- * before it anew, with other ids, and skips them: stages with an equal set of RDD ids are one. For several threads.
+ * The stages of an application. Adaptive execution submits a query as several jobs, each of which lists the previous
+ * stages again, with other IDs, and skips them: stages with an equal set of RDD IDs are one. Thread-safe.
  */
 final class StageTable {
   /** Stages that are counted; a profile holds no more. */

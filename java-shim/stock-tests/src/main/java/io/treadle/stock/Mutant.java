@@ -19,9 +19,9 @@ public enum Mutant {
       Never.class),
   /** One fate in ten is not counted. */
   LOST_FATE("io.treadle.shim.metrics.ShimMetrics", "fate", OneInTen.class),
-  /** What is noted of a node's heartbeat throws, one time in ten. */
+  /** The tap for a node's heartbeat throws, one time in ten. */
   ESCAPE("io.treadle.shim.mirror.Taps", "nodeUpdated", ThrowsOneInTen.class),
-  /** Of each container that ends some memory is kept for good. */
+  /** Each container that ends leaks some memory. */
   LEAKED_MEMORY("io.treadle.shim.mirror.Taps", "containerCompleted", Keeps.class);
 
   private static final int TEN = 10;

@@ -5,15 +5,15 @@ import net.bytebuddy.asm.Advice;
 import org.apache.hadoop.conf.Configuration;
 
 /**
- * What is woven into {@code ResourceManager.createScheduler()}: while it runs, the configuration names our class, or
- * the subclass of it that the system property {@code treadle.stock.scheduler} names. Its code is copied into that
- * method, so that it must not call anything private of ours.
+ * Code woven into {@code ResourceManager.createScheduler()}: while it runs, the configuration names our class, or the
+ * subclass in the system property {@code treadle.stock.scheduler}. The code is copied into that method, so it must not
+ * call Treadle's private members.
  */
 public final class SchedulerAdvice {
   private SchedulerAdvice() {
   }
 
-  /** Before the scheduler is made; answers what the configuration said, null if nothing is to be changed. */
+  /** Before the scheduler is made; returns the configured class, null if it stays. */
   @Advice.OnMethodEnter
   public static String enter(@Advice.FieldValue("conf") Configuration conf) {
     String stock = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler";

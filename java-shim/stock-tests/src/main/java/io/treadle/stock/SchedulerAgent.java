@@ -35,8 +35,8 @@ public final class SchedulerAgent {
   }
 
   /**
-   * What is woven into JUnit where it takes a test's time limit: limits are meant for a machine that is not shared, and
-   * the first test of a JVM pays for what is loaded, checked and woven once.
+   * Code woven into JUnit's handling of a test's time limit: limits are meant for a machine that is not shared, and the
+   * first test of a JVM pays once for loading, checks and weaving.
    */
   public static final class Patience {
     private Patience() {

@@ -11,7 +11,8 @@ import java.nio.file.StandardOpenOption;
 import java.util.Map;
 
 /**
- * Notes what each scheduler of a run placed, a line each: without it tests could pass because nobody of ours worked.
+ * Records the placements of each scheduler of a run, a line each: without it tests could pass without any work by
+ * Treadle.
  */
 public final class Tally {
   /** The system property that names the file. */
@@ -20,7 +21,7 @@ public final class Tally {
   private Tally() {
   }
 
-  /** Adds the numbers of one scheduler that ends, and what was placed in it without an engine, by reason. */
+  /** Adds the numbers of one scheduler that ends, and its placements without an engine, by reason. */
   public static synchronized void add(Map<String, Long> numbers, Map<String, Integer> natives) {
     String file = System.getProperty(FILE, "");
     if (file.isEmpty()) {

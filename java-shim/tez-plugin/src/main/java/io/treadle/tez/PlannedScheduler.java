@@ -145,7 +145,7 @@ public final class PlannedScheduler extends DAGScheduler {
     return order;
   }
 
-  /** What the agent may ask for. */
+  /** The agent's view of the scheduler. */
   private final class Following implements DagAgent.Following {
     @Override
     public VertexOrder decide(VertexOrder found) {

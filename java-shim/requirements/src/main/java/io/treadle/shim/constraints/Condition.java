@@ -80,8 +80,8 @@ final class Condition {
   }
 
   /**
-   * What the node has under a name in lower case: {@code rack}, {@code host}, {@code partition}, the total of a
-   * resource type, else an attribute; without a prefix those of that name under any prefix.
+   * Returns a node's values of a lower-case name: {@code rack}, {@code host}, {@code partition}, the total of a
+   * resource type, else an attribute; a name without a prefix stands for attributes with any prefix.
    *
    * @throws java.util.ConcurrentModificationException if the attributes changed meanwhile: the scheduler's set is a
    *     view of a map that other threads change

@@ -5,7 +5,7 @@ import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 
-/** Private fields and methods of Hadoop's and of ours that no public way leads to. */
+/** Private fields and methods of Hadoop and Treadle without a public accessor. */
 final class Insides {
   private Insides() {
   }

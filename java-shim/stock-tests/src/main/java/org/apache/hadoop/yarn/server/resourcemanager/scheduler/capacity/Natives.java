@@ -4,11 +4,11 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Counts what was placed without the engine, by the reason. Any thread. */
+/** Counts placements without the engine, by reason. Any thread. */
 final class Natives {
   /** The scheduler's settings refuse an engine; the reason follows. */
   static final String REFUSED = "refused: ";
-  /** A test hands the scheduler itself what is to be committed. */
+  /** A test passes a commit request directly to the scheduler. */
   static final String BY_TEST = "by a test: ";
   /** With the handler placement-processor the ResourceManager's own processor places scheduling requests. */
   static final String BY_PROCESSOR = "by the placement processor: ";

@@ -41,11 +41,11 @@ public class StubbedScheduler extends TreadleScheduler {
   private static final long LOOK_MS = 2;
   private static final Map<StubbedScheduler, Boolean> ALL = new WeakHashMap<>();
 
-  /** What the pass under way on this thread would place; null outside of a pass. */
+  /** The placements of the current pass on this thread; null outside of a pass. */
   private final ThreadLocal<List<Wish>> pass = new ThreadLocal<>();
   private final Object turn = new Object();
   private final Natives natives = new Natives();
-  /** What is to be proposed next; null when the engine has nothing to do. Guarded by {@link #turn}. */
+  /** The next proposals; null when the engine has nothing to do. Guarded by {@link #turn}. */
   private List<Wish> wished;
   private boolean proposed;
   private boolean over;
@@ -105,7 +105,7 @@ public class StubbedScheduler extends TreadleScheduler {
     super.serviceStop();
   }
 
-  /** What is placed without the engine has to have a reason. */
+  /** A placement without the engine requires a reason. */
   @Override
   @SuppressWarnings("rawtypes")
   public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
@@ -256,7 +256,7 @@ public class StubbedScheduler extends TreadleScheduler {
   }
 
   /**
-   * What the engine is to propose: asked by it at each frame, the first after a commit says that the commit is over.
+   * The engine's next proposals: it asks at each frame, and the first call after a commit says that the commit is over.
    */
   public int[][] wishes() {
     Directory directory = (Directory) Insides.get(shim(), "mirror");
@@ -281,7 +281,7 @@ public class StubbedScheduler extends TreadleScheduler {
     }
   }
 
-  /** In a pass nothing is committed: what would have been is noted, and what the pass has counted is counted back. */
+  /** A pass commits nothing: its placements are recorded, and its counts are undone. */
   @Override
   public void submitResourceCommitRequest(Resource cluster, CSAssignment assignment) {
     List<Wish> wishes = pass.get();
