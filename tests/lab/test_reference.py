@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
 GUIDES = ("administrator.md", "watch.md", "several-engines.md", "reference/reasons.md")
 JAVA = "java-shim/shim/src/main/resources/io/treadle/shim/wire/schema.json"
-METRICS = ROOT / "java-shim/shim/src/main/java/io/treadle/shim/metrics"
+SHIM = ROOT / "java-shim/shim/src/main/java/io/treadle/shim"
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -38,7 +38,7 @@ def test_every_command_is_found_in_its_groups() -> None:
 
 def test_every_number_of_the_shims_bean_is_on_a_page() -> None:
     """Those of fates are on the page of reasons, the others in tables of guides."""
-    sources = "".join(path.read_text() for path in METRICS.glob("*.java"))
+    sources = "".join(path.read_text() for path in [*SHIM.glob("metrics/*.java"), SHIM / "Shim.java"])
     counters = re.sub(r'\(".*?"\)', "", sources.partition("enum Counter {")[2].partition(";\n")[0])
     named = set(re.findall(r'(?:gauge|counter)\("(\w+)"', sources))
     named |= {name.title().replace("_", "") for name in re.findall(r"\w+", counters)}
