@@ -9,8 +9,8 @@ import java.util.TreeSet;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 
 /**
- * What applications say to the engine: their tags, and what the environment of their application master requires and
- * prefers of nodes, as {@code TREADLE_REQUIRE} and {@code TREADLE_PREFER}, which go to the engine as tags.
+ * Node requirements and preferences of applications: their tags, and {@code TREADLE_REQUIRE} and {@code TREADLE_PREFER}
+ * in the environment of their application master, which the engine receives as tags.
  */
 public final class ApplicationTags {
   /** A longer variable would not fit in a text of a frame with what its tag begins with. */

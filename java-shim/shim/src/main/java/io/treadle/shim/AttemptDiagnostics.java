@@ -18,7 +18,7 @@ public final class AttemptDiagnostics {
 
   private Map<ApplicationAttemptId, String> shown = new HashMap<>();
 
-  /** Shows what the engine says now, in place of what it said before. */
+  /** Shows the engine's new texts, in place of the previous ones. */
   void show(RMContext context, Map<ApplicationAttemptId, String> said) {
     shown.forEach((id, text) -> {
       RMApp app = context.getRMApps().get(id.getApplicationId());

@@ -37,12 +37,12 @@ public enum Cap {
   }
 
   /**
-   * Shows what of an application exceeds a limit, unless its diagnostics show something else; takes that back when
-   * nothing does.
+   * Shows which limits an application exceeds, unless its diagnostics show something else; removes the text when it
+   * exceeds none.
    *
    * @param exceeded the limits that it exceeds
    * @param shown the return value of the last call for this attempt, null before the first one
-   * @return what is to be shown, empty for nothing
+   * @return the text to show, empty for nothing
    */
   public static String report(RMContext context, FiCaSchedulerApp attempt, Set<Cap> exceeded, String shown) {
     String text = exceeded.stream().map(cap -> cap.text).collect(Collectors.joining(" "));

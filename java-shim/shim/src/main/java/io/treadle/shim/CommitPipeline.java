@@ -21,7 +21,7 @@ import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 
 /**
  * Handles the engine's answers: commits, or in {@code observe_only} only judges, the guard against starvation, and
- * reports of the outcome; and between two answers what YARN does beside placing: container updates, reservations,
+ * reports of the outcome; and between two answers YARN's work other than placing: container updates, reservations,
  * limits of leaves and the rules for features. Runs on the engine's link thread, except where a method says otherwise.
  */
 public class CommitPipeline {
@@ -52,7 +52,7 @@ public class CommitPipeline {
     this.updates = new ContainerUpdates(port, settings, view);
   }
 
-  /** Who bounds how long a request waits beside idle room. */
+  /** The guard that bounds how long a request waits next to idle resources. */
   StarvationGuard guard() {
     return guard;
   }
@@ -103,11 +103,11 @@ public class CommitPipeline {
   }
 
   /**
-   * Takes what the engine says of itself; {@link #refusal} depends on its policy.
+   * Takes the engine's status; {@link #refusal} depends on its policy.
    *
-   * @param guarantees whether it shares the cluster otherwise than the queues' capacities say
-   * @param order whether it serves the applications of a queue otherwise than the queue's own order says
-   * @param texts what applications should know, by their index
+   * @param guarantees whether it ignores the queues' capacities
+   * @param order whether it ignores the queues' ordering policies
+   * @param texts diagnostics of applications, by their index
    */
   public void status(boolean guarantees, boolean order, Map<Integer, String> texts, Directory directory) {
     overridesGuarantees = guarantees;
@@ -141,7 +141,7 @@ public class CommitPipeline {
   }
 
   /**
-   * Commits an answer's proposals, each only while {@code mayCommit}, after what the shim places by itself.
+   * Commits an answer's proposals, each only while {@code mayCommit}, after the shim's own placements.
    *
    * @param isOver whether the time for that is over; a batch that has begun is finished
    * @return how many proposals were looked at
@@ -160,7 +160,7 @@ public class CommitPipeline {
     return result.size() - result.count(Fate.OVER_BATCH);
   }
 
-  /** Does nothing where the right to commit has been lost: what the stock scheduler reserves is its own then. */
+  /** Does nothing if the right to commit has been lost: the stock scheduler then keeps its own reservations. */
   void beforeCommit(BooleanSupplier mayCommit) {
     if (!mayCommit.getAsBoolean()) {
       return;

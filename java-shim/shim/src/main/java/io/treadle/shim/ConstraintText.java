@@ -23,9 +23,10 @@ import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.constraint.PlacementConstraintManager;
 
 /**
- * What the RM judges a scheduling request by: the conjunction of its own constraint and those that its application and
- * the cluster have for its allocation tags, and the tags. The text is its canonical form (docs/wire-format.md): one
- * text for equal ones. What the scheduler reduces to single constraints before it judges is reduced here, too.
+ * The constraint of a scheduling request as the RM evaluates it: the conjunction of its own and those that its
+ * application and the cluster have for its allocation tags, and the tags. The text is its canonical form
+ * (docs/wire-format.md): one text for equal ones. Constraints that the scheduler reduces to single ones are reduced
+ * here, too.
  */
 public final class ConstraintText {
   private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
@@ -85,10 +86,10 @@ public final class ConstraintText {
   }
 
   /**
-   * A request to read. The scheduler's own is filled when it is first read, and the scheduler's threads may read it at
-   * this moment; only what it is made from does not change.
+   * A copy of a request. The scheduler fills its own when it is first read, possibly in another thread at this moment;
+   * only its source does not change.
    *
-   * @return null if there is nothing that it was made from
+   * @return null if there is no source
    */
   private static SchedulingRequest copy(SchedulingRequest asked) {
     try {

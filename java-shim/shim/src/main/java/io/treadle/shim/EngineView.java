@@ -24,12 +24,12 @@ public final class EngineView {
     this.changed = changed;
   }
 
-  /** What is held on a node; null for nothing. */
+  /** The amount held on a node; null for nothing. */
   public Resource held(NodeId node) {
     return held.isEmpty() ? null : held.get(node);
   }
 
-  /** Holds an amount on a node, instead of what was held there; null for nothing. */
+  /** Replaces the amount held on a node; null for nothing. */
   public void hold(NodeId node, Resource amount) {
     Resource before = amount == null ? held.remove(node) : held.put(node, amount);
     if (amount == null ? before != null : !amount.equals(before)) {

@@ -3,13 +3,13 @@ package io.treadle.shim;
 
 import java.util.concurrent.atomic.LongAdder;
 
-/** Where the scheduler's overrides send what they caught of ours: counts everything, and logs each kind seldom. */
+/** Receives exceptions of Treadle caught by the scheduler's overrides: counts all, and logs each kind at a low rate. */
 public final class Escapes {
   private static final Log LOG = new Log(Escapes.class);
 
   private final LongAdder count = new LongAdder();
 
-  /** Takes note of a throwable of ours that was stopped at {@code where}. Throws nothing. */
+  /** Records a throwable of Treadle that was caught at {@code where}. Throws nothing. */
   public void caught(String where, Throwable throwable) {
     try {
       count.increment();

@@ -21,10 +21,10 @@ public final class Json {
   private Json() { }
 
   /**
-   * Reads an object. Its tree takes much more than the text, so that the text is looked at first.
+   * Reads an object. Its tree takes much more memory than the text, so the text is checked first.
    *
    * @param what the subject of the error, which quotes nothing of the text
-   * @throws IOException if it is no JSON object, is nested too deeply, or has too many elements or digits
+   * @throws IOException if it is not a JSON object, is nested too deeply, or has too many elements or digits
    */
   public static JsonNode object(String text, String what) throws IOException {
     JsonNode root = null;

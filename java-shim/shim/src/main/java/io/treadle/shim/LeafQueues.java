@@ -93,12 +93,12 @@ public final class LeafQueues {
     return Optional.of(offered);
   }
 
-  /** The users of a leaf, their limits, which a commit is checked against, and what they use. */
+  /** The users of a leaf with their usage and their limits, which a commit is checked against. */
   public static UsersManager users(CSQueue leaf) {
     return (UsersManager) leaf.getAbstractUsersManager();
   }
 
-  /** The limit of a leaf that its AM limit follows: what it uses and what is left for it in the default partition. */
+  /** The limit of a leaf behind its AM limit: its usage and the rest available to it in the default partition. */
   public static Resource limit(CSQueue leaf) {
     Object limit = reflect(() -> LIMIT.get(leaf));
     synchronized (limit) {

@@ -4,7 +4,7 @@ package io.treadle.shim;
 import java.util.concurrent.locks.Lock;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 
-/** What the shim needs of the scheduler beyond its public methods. Implemented by TreadleScheduler, and by tests. */
+/** The shim's needs of the scheduler beyond its public methods. Implemented by TreadleScheduler, and by tests. */
 public interface SchedulerPort {
   /** The scheduler itself, which owns the state. */
   CapacityScheduler scheduler();

@@ -31,7 +31,7 @@ public final class SelfCheck {
   private SelfCheck() {
   }
 
-  /** Prints what is wrong and exits with 1, or says that nothing is. */
+  /** Prints the problems and exits with 1, or prints that there are none. */
   public static void main(String[] arguments) {
     String reason = verdict();
     System.out.println(reason == null ? "Java " + System.getProperty("java.version") : reason);
@@ -41,7 +41,7 @@ public final class SelfCheck {
   /**
    * Checks the shim's own references, once in the life of the JVM.
    *
-   * @return what is wrong, in words for an administrator, or null
+   * @return the problem, in words for an administrator, or null
    */
   public static String verdict() {
     return VERDICT.get();

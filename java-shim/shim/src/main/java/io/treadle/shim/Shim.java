@@ -34,9 +34,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
 /**
- * Everything of ours that belongs to one scheduler, put together. Made in the scheduler's {@code serviceInit}, where it
- * starts nothing; {@link #start} starts the link and, through it, the sidecar, unless the mode is {@code off} or a
- * self-check fails.
+ * All components of Treadle for one scheduler. Made in the scheduler's {@code serviceInit}, where it starts nothing;
+ * {@link #start} starts the link and, through it, the sidecar, unless the mode is {@code off} or a self-check fails.
  */
 public class Shim {
   private static final Log LOG = new Log(Shim.class);
@@ -204,12 +203,12 @@ public class Shim {
         && !pipeline.starving();
   }
 
-  /** What the scheduler's overrides report. */
+  /** The methods that the scheduler's overrides call. */
   public Taps taps() {
     return taps;
   }
 
-  /** What is counted. */
+  /** The counters. */
   public ShimMetrics metrics() {
     return metrics;
   }
@@ -263,7 +262,7 @@ public class Shim {
     }
   }
 
-  /** Of what an AM asks for what the scheduler can judge; the scheduler has not seen it yet. */
+  /** Returns the requests of an AM that the scheduler can evaluate; called before the scheduler receives them. */
   public List<SchedulingRequest> judgeable(ApplicationAttemptId attempt, List<SchedulingRequest> asked) {
     return unjudgeable.without(port.scheduler().getRMContext(), attempt, asked);
   }

@@ -27,7 +27,7 @@ public final class ShimConfig {
   public static final String LEASE_MS = PREFIX + "lease-ms";
   /** The least time from one frame to the next, milliseconds. Read again by {@code -refreshQueues}. */
   public static final String TICK_MS = PREFIX + "tick-ms";
-  /** How long a request may wait beside idle room, milliseconds; 0: for ever. Read again by {@code -refreshQueues}. */
+  /** How long a request may wait next to idle resources, ms; 0: no limit. Read again by {@code -refreshQueues}. */
   public static final String STARVATION_MS = PREFIX + "starvation-ms";
   /** How long the engine may hold it back on purpose, milliseconds. Read again by {@code -refreshQueues}. */
   public static final String STARVATION_HOLD_MS = PREFIX + "starvation-hold-ms";
@@ -73,7 +73,7 @@ public final class ShimConfig {
   public final int tickMs;
   public final int starvationMs;
   public final int starvationHoldMs;
-  /** Whether somebody else (systemd, a container) starts the sidecar; the shim connects to it. */
+  /** Whether the sidecar is started externally (systemd, a container); the shim connects to it. */
   public final boolean external;
   public final String pythonCommand;
   public final String configFile;
@@ -207,7 +207,7 @@ public final class ShimConfig {
         ? Math.max(usualMs, conf.getLong(HEARTBEATS + "max-ms", usualMs)) : usualMs;
   }
 
-  /** Where the sidecar's log goes by default; scripts that start an RM set at least one of the properties. */
+  /** The default log file of the sidecar; scripts that start an RM set at least one of the properties. */
   private static File defaultLogFile() {
     String folder = System.getProperty("hadoop.log.dir", System.getProperty("user.dir"));
     return new File(System.getProperty("yarn.log.dir", folder), "treadle-sidecar.log");
@@ -217,7 +217,7 @@ public final class ShimConfig {
   public enum Mode {
     /** The engine's proposals are committed while it holds the lease. */
     ENFORCE,
-    /** The engine's proposals are compared with what the stock scheduler does; nothing is committed. */
+    /** The engine's proposals are compared with the stock scheduler's placements; nothing is committed. */
     OBSERVE_ONLY,
     /** Nothing is sent and no sidecar runs: the stock scheduler. */
     OFF;
@@ -228,7 +228,7 @@ public final class ShimConfig {
     }
   }
 
-  /** Reads single values, and says what is wrong with one in words for an administrator. */
+  /** Reads single values; reports an invalid one in words for an administrator. */
   private static final class Reader {
     private static final String REMEDY = ". Correct it in yarn-site.xml, or remove it to use the default, ";
 
@@ -249,7 +249,7 @@ public final class ShimConfig {
       return number(key, standard, least, most, null);
     }
 
-    /** A whole number in [least, most]; {@code mostIs} explains the upper bound if it is no constant. */
+    /** A whole number in [least, most]; {@code mostIs} explains an upper bound that is not constant. */
     int number(String key, int standard, int least, int most, String mostIs) {
       String value = text(key, "");
       if (value.isEmpty()) {

@@ -12,8 +12,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
- * What the earlier proposals of an answer would have taken, had they been committed: on nodes, in queues, of users and
- * of asks. Empty when proposals are committed one by one, because then the RM knows.
+ * Resources of the earlier proposals of an answer, as if they had been committed: on nodes, in queues, of users and of
+ * requests. Empty when proposals are committed one by one, because then the RM knows.
  */
 final class Assumptions {
   /** Nothing is assumed; never added to. */
@@ -22,7 +22,7 @@ final class Assumptions {
   private final Map<Object, Map<String, Resource>> used = new IdentityHashMap<>();
   private final Map<Object, Map<String, Integer>> served = new IdentityHashMap<>();
 
-  /** What is assumed to be taken of a node, queue or user in a partition; null for nothing. */
+  /** The resources assumed to be used on a node, in a queue or by a user in a partition; null for nothing. */
   Resource used(Object holder, String partition) {
     Map<String, Resource> byPartition = used.isEmpty() ? null : used.get(holder);
     return byPartition == null ? null : byPartition.get(partition);

@@ -31,9 +31,9 @@ import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
- * Every check of a proposal that {@code tryCommit} leaves out, because the stock scheduler has done it before it gets
- * there; and the reasons of {@code tryCommit}, which gives none. Of one batch: what is the same for all its proposals
- * is found out once, and the caller holds a lock of the scheduler for as long as it has the object.
+ * The checks of a proposal that {@code tryCommit} omits, because the stock scheduler makes them earlier; and the
+ * reasons of {@code tryCommit}, which returns none. For one batch: common results of its proposals are computed once,
+ * and the caller holds a lock of the scheduler for the object's lifetime.
  */
 final class Checks {
   private final CapacityScheduler scheduler;
@@ -135,8 +135,8 @@ final class Checks {
     if (node == null) {
       return new Found<>(node, Fate.UNKNOWN_NODE);
     }
-    // as of the frame that the engine decided on. The stock scheduler too looks before it decides, not at a commit.
-    // Otherwise all nodes would be refused after a pause of the whole RM, in which nobody could hear them
+    // As of the frame that the engine decided on. The stock scheduler too checks before it decides, not at a commit.
+    // Otherwise all nodes would be rejected after a pause of the whole RM, in which no heartbeat could arrive.
     return new Found<>(node, NodeCondition.reasonAgainst(node, directory.baseMs(), settings.nodeStaleMs));
   }
 
@@ -151,7 +151,7 @@ final class Checks {
     return refusal != null || leavesHeld(placement, assumed) ? refusal : Fate.NODE_FULL;
   }
 
-  /** Whether what is held on the node stays free. */
+  /** Whether the amount held on the node stays free. */
   private boolean leavesHeld(Placement placement, Assumptions assumed) {
     Resource kept = view.held(placement.node.getNodeID());
     if (kept == null) {
@@ -179,8 +179,8 @@ final class Checks {
     if (!isOffered(placement, partition)) {
       return Fate.WRONG_PARTITION;
     }
-    // the partition is right: what is left are the constraints of a SchedulingRequest, and
-    // requirements where TreadlePlacementAllocator is installed
+    // the partition is right: the rest are the constraints of a SchedulingRequest, and requirements where
+    // TreadlePlacementAllocator is installed
     return satisfiesConstraint(placement) ? null : Fate.CONSTRAINT;
   }
 
@@ -243,11 +243,11 @@ final class Checks {
   }
 
   /**
-   * The reason why the RM turns a placement down that has passed {@link #check}. Only looks: {@code tryCommit} alone
-   * decides, and this runs after it said no, in the order of its checks, or where nothing is committed.
+   * The reason why the RM rejects a placement that has passed {@link #check}. Only checks: {@code tryCommit} alone
+   * decides, and this runs after its rejection, in the order of its checks, or where nothing is committed.
    *
-   * @param assumptions what to count as taken besides what the RM counts
-   * @return the reason, or null if none is seen now
+   * @param assumptions amounts to count as used in addition to the RM's
+   * @return the reason, or null if none is found now
    */
   Fate reasonAgainst(Placement placement, Assumptions assumptions) {
     if (placement.app.isStopped()) {
@@ -296,12 +296,12 @@ final class Checks {
       limit = grown(limit, placement.leaf, partition, assumed);
     }
     Resource used = plus(user.getUsed(partition), assumptions.used(user, partition));
-    // ">" of what is used before this container: a user may pass the limit by one container, as under the stock
+    // ">" compares the usage before this container: a user may exceed the limit by one container, as in the stock
     // scheduler
     return Resources.greaterThan(scheduler.getResourceCalculator(), cluster, used, limit);
   }
 
-  /** A user's limit rises with what the queue uses beyond its capacity, up to a multiple of the capacity. */
+  /** A user's limit rises with the queue's usage beyond its capacity, up to a multiple of the capacity. */
   private static Resource grown(Resource limit, CSQueue leaf, String partition, Resource assumed) {
     Resource capacity = leaf.getEffectiveCapacity(partition);
     Resource used = leaf.getQueueResourceUsage().getUsed(partition);
@@ -333,7 +333,7 @@ final class Checks {
     return assumed == null ? used : Resources.add(used, assumed);
   }
 
-  /** An application or a node, and what is against all proposals for it, or null. */
+  /** An application or a node, and the reason against all proposals for it, or null. */
   private static final class Found<T> {
     final T what;
     final Fate refusal;

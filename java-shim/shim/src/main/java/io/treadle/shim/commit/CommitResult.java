@@ -46,7 +46,7 @@ public final class CommitResult {
     return takenBack;
   }
 
-  /** What the last exception said that became {@link Fate#INTERNAL_ERROR}, null if none did; it is in the log. */
+  /** The text of the last exception that became {@link Fate#INTERNAL_ERROR}, or null; it is in the log. */
   public String error() {
     return error;
   }

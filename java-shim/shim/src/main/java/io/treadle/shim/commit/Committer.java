@@ -30,15 +30,15 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
 /**
- * Turns proposals into containers, one {@code tryCommit} each, or into the reason why not (optimistic concurrency as in
- * Omega: whatever has changed since the engine looked costs a rejection, never a limit). A proposal is checked for what
- * {@code tryCommit} leaves out, then {@code tryCommit} decides, then, if it said no, {@link Checks} look for the
- * reason. Used by one thread, the link's; the scheduler's lock is held for a batch at a time.
+ * Turns proposals into containers, one {@code tryCommit} each, or into the reason for a rejection (optimistic
+ * concurrency as in Omega: changes since the engine's decision cost a rejection, never a limit). The checks that {@code
+ * tryCommit} omits come first, then {@code tryCommit} decides, then, after a rejection, {@link Checks} find the reason.
+ * Used by one thread, the link's; the scheduler's lock is held for a batch at a time.
  *
- * <p>A transaction of several proposals is judged first, each as if those before it were there, and what was committed
- * of one is taken back if the rest cannot be. Judging covers nearly everything that a commit checks. What is left may
- * change from then to the last commit: a node goes, the limit of a user falls, a request with constraints is placed, a
- * constraint is about other containers of the transaction.
+ * <p>A transaction of several proposals is judged first, each as if those before it were committed; a partial commit is
+ * undone if the rest fails. Judging covers nearly everything that a commit checks. Until the last commit there may be
+ * other changes: a node is lost, the limit of a user falls, a request with constraints is placed, a constraint is about
+ * other containers of the transaction.
  */
 public final class Committer {
   private static final String TAKEN_BACK = "another container of the transaction could not be placed";
@@ -77,15 +77,15 @@ public final class Committer {
   }
 
   /**
-   * Commits what an engine proposes, in its order. Takes the scheduler's write lock for each batch and lets go of it
-   * between batches. Never throws: an exception in one proposal is that proposal's {@link Fate#INTERNAL_ERROR}.
+   * Commits an engine's proposals in order. Takes the scheduler's write lock for each batch and releases it between
+   * batches. Never throws: an exception in one proposal is that proposal's {@link Fate#INTERNAL_ERROR}.
    *
-   * @param directory what the indices of the answer mean
+   * @param directory resolves the indices of the answer
    * @param limit how many proposals of the answer are looked at, and all of the last transaction among them; the rest
    *     is {@link Fate#OVER_BATCH}
    * @param mayCommit asked at the beginning of each batch, with the lock held: when it turns false the rest is {@link
    *     Fate#LEASE_LOST}
-   * @param isOver asked between batches: when it turns true, what is left is {@link Fate#OVER_BATCH} too
+   * @param isOver asked between batches: when it turns true, the rest is {@link Fate#OVER_BATCH} too
    */
   public CommitResult commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
       BooleanSupplier isOver) {
@@ -145,7 +145,7 @@ public final class Committer {
 
   /**
    * A transaction, with its AM kept out: it is judged first, and then committed in batches, between which others get
-   * the scheduler's lock. What they do there may be in the way of the rest: then all of it is taken back.
+   * the scheduler's lock. If their changes prevent the rest, all of it is undone.
    */
   private void gang(Run run, int from, int to) {
     boolean good = judgeGang(run, from, to, new Assumptions());
@@ -246,7 +246,7 @@ public final class Committer {
     private int takenUpTo;
     /** Nothing may be committed any more. */
     private boolean stopped;
-    /** Of the batch. */
+    /** The value for the batch. */
     private Resource cluster;
     private Checks checks;
 
@@ -317,7 +317,7 @@ public final class Committer {
       }
     }
 
-    /** Refuses what is left of the rows in [from, to), for another's sake. */
+    /** Rejects the remaining rows in [from, to), because another row was rejected. */
     private void refuse(int from, int to) {
       for (int position = from; position < to; position++) {
         if (!result.fate(position).isRejection()) {
@@ -327,8 +327,8 @@ public final class Committer {
     }
 
     /**
-     * Takes back what was committed of the rows in [from, to), of which some could not be. The caller holds the AM's
-     * lock, so that it has not heard of it.
+     * Undoes the commits of the rows in [from, to), some of which failed. The caller holds the AM's lock, so that the
+     * AM does not know of them.
      */
     void takeBack(int from, int to) {
       result.countTakenBack();

@@ -88,10 +88,9 @@ public final class ContainerUpdates {
   }
 
   /**
-   * Commits updates that wait and fit, before an answer's proposals. Looks at a bounded number of applications, the one
-   * looked at longest ago first. Takes the scheduler's write lock only for updates whose node has room and, of an
-   * application of which one could not be committed, a second later: what was in the way, such as a queue's maximum,
-   * is only found out with the lock held.
+   * Commits waiting updates that fit, before an answer's proposals. Checks a bounded number of applications, the least
+   * recently checked first. Takes the scheduler's write lock only for updates whose node has room and, after a failed
+   * commit of an application, a second later: causes such as a queue's maximum are found only with the lock held.
    *
    * @param mayCommit asked with the lock held; nothing is committed once it is false
    * @return how many were committed
@@ -196,7 +195,7 @@ public final class ContainerUpdates {
     }
   }
 
-  /** Ends what is held for updates: the engine does not schedule. */
+  /** Releases the amounts held for updates: the engine does not schedule. */
   public void release() {
     holds.clear();
   }

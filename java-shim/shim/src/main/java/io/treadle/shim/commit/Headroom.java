@@ -18,13 +18,13 @@ import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
- * The headroom that AMs see: what they may still get. MapReduce kills its reducers when it is too low for one map,
- * and starts too many when it is too high.
+ * The headroom that AMs receive: the resources that they may still get. MapReduce kills its reducers when it is too low
+ * for one map, and starts too many when it is too high.
  *
  * <p>The stock scheduler takes it as min(user limit - user's use, leaf's limit - leaf's use, free in the partition),
- * where the leaf's limit holds what siblings used when the leaf last placed something natively. With an engine that
- * moment lies in the past, so it is computed here when the AM asks: the minimum of user limit - user's use and of
- * maximum - used of every queue from the leaf up to root, whose maximum - used is what is free in the partition.
+ * where the leaf's limit is as of the leaf's last native placement. With an engine that is in the past, so it is
+ * computed here when the AM asks: the minimum of user limit - user's use and of maximum - used of every queue from the
+ * leaf up to root, whose maximum - used is the free amount of the partition.
  */
 public final class Headroom {
   private Headroom() { }

@@ -39,7 +39,7 @@ final class IncreaseHolds {
     this.checks = checks;
   }
 
-  /** What is held on one node. */
+  /** The amount held on one node. */
   private static final class Hold {
     private final Placement placement;
     private final long limitsMs;
@@ -122,7 +122,7 @@ final class IncreaseHolds {
     view.hold(node, placement.capability);
   }
 
-  /** The room comes from other containers that end here: what they use counts no more against their queues then. */
+  /** The resources come from other containers that end here: their usage no longer counts against their queues then. */
   private boolean isOverLimit(Placement placement, RMContainer container) {
     List<RMContainer> others = placement.node.getCopiedListOfRunningContainers();
     others.remove(container);

@@ -16,10 +16,10 @@ import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
- * What each leaf takes as its limit: what the queues above it and its siblings leave it. The stock scheduler computes
- * it whenever it tries to place something in the leaf, and the leaf's AM limit is a part of it. While the gate is
- * closed nobody does, and the limit would stay what it was at the switch. So it is computed here as a native pass
- * would, and set where it is another.
+ * The limit of each leaf: the rest left by the queues above it and its siblings. The stock scheduler computes it
+ * whenever it tries to place something in the leaf, and the leaf's AM limit is a part of it. While the gate is closed
+ * there are no such attempts, and the limit would stay as of the switch. So it is computed here as in a native pass,
+ * and set where it differs.
  */
 public final class LeafLimits {
   /** How many leaves get another limit before a heartbeat that waits is let in. */
@@ -38,10 +38,9 @@ public final class LeafLimits {
   }
 
   /**
-   * Has every leaf follow what is left for it. Takes the scheduler's read lock, and its write lock only if a limit
-   * changed.
+   * Updates the limit of every leaf. Takes the scheduler's read lock, and its write lock only if a limit changed.
    *
-   * @return how many leaves have got another limit
+   * @return the number of changed limits
    */
   public static int refresh(SchedulerPort port) {
     LeafLimits limits = new LeafLimits(port.scheduler());

@@ -27,6 +27,6 @@ final class Placement {
   /** The best locality that the application asked for on this node. */
   NodeType requestLocality;
   Resource capability;
-  /** What the leaf knows of the application's user, where the placement is assumed; null if it knows nothing. */
+  /** The leaf's record of the application's user, where the placement is assumed; null without one. */
   UsersManager.User user;
 }

@@ -33,9 +33,10 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
- * Bounds how long a request key waits beside idle room. It is neglected if at {@value #LOOKS} looks in a row it asks,
- * got nothing since the first, and passes every check of a commit on one node, whose room never fell below the ask.
- * Room that others take is order, the policy's. The link thread's, except where a method says otherwise.
+ * Bounds how long a request key waits next to idle resources. It is neglected if at {@value #LOOKS} consecutive checks
+ * it has requests, got nothing since the first, and passes every check of a commit on one node, whose free resources
+ * were always sufficient. Resources used by others follow the policy's order. For the link thread, except where a
+ * method says otherwise.
  */
 public final class StarvationGuard {
   static final int LOOKS = 5;
@@ -43,7 +44,7 @@ public final class StarvationGuard {
   static final int COMMITS = 16;
   private static final Log LOG = new Log(StarvationGuard.class);
   private static final int STEPS_PER_TICK = 4096;
-  /** Of a hold of the scheduler's lock, and of a search for a node. */
+  /** Steps per hold of the scheduler's lock, and per search for a node. */
   private static final int STEPS = 64;
 
   private final SchedulerPort port;
@@ -85,7 +86,7 @@ public final class StarvationGuard {
     this.settings = settings;
   }
 
-  /** Sets how long a key may be neglected, 0 for ever, and held on purpose; the engine may schedule. Any thread. */
+  /** Sets how long a key may be neglected, 0 for no limit, and held on purpose; the engine may schedule. Any thread. */
   public void configure(long starvation, long hold) {
     starvationMs = starvation;
     holdMs = hold;

@@ -21,9 +21,9 @@ public final class TreadleCommitRequest extends ResourceCommitRequest<FiCaSchedu
   }
 
   /**
-   * Commits one container, as the stock scheduler commits what it decided by itself. The caller holds its write lock.
+   * Commits one container, as the stock scheduler commits its own decisions. The caller holds its write lock.
    *
-   * @return the id of the new container, or null if the RM said no; then nothing has changed
+   * @return the ID of the new container, or null if the RM rejected it; then nothing has changed
    */
   static ContainerId tryCommit(CapacityScheduler scheduler, Resource cluster, Placement placement) {
     FiCaSchedulerApp app = placement.app;

@@ -7,12 +7,12 @@ import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.thirdparty.com.google.common.collect.EvictingQueue;
 
 /**
- * How many proposals an answer may hold, so that committing them takes a bounded time: while the link commits it cannot
- * renew the lease, and what was true of the cluster when the engine decided grows old. Used by the link thread only.
+ * The maximum number of proposals in an answer, so that committing them takes a bounded time: while the link commits it
+ * cannot renew the lease, and the engine's view of the cluster becomes outdated. Used by the link thread only.
  *
  * <p>Committing an answer may take as long as it takes to get one, within {@link #LEAST_COMMIT_NANOS} and a quarter of
- * the lease. On a machine with nothing to spare each exchange waits for a processor several times, and with shorter
- * answers the link would do little but wait.
+ * the lease. On a fully loaded machine each exchange waits for a processor several times, and with shorter answers the
+ * link would do little but wait.
  */
 final class AnswerLimit {
   private static final long LEAST_COMMIT_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
@@ -33,7 +33,7 @@ final class AnswerLimit {
   /**
    * The limit of the next answer.
    *
-   * @param most what the administrator allows
+   * @param most the administrator's limit
    * @param leaseMs how long a lease lasts, milliseconds
    */
   int next(int most, long leaseMs) {
@@ -46,12 +46,12 @@ final class AnswerLimit {
     return (int) Math.min(most, Math.max(LEAST, Math.min(usual, slow)));
   }
 
-  /** An answer came so long after what it answers. */
+  /** Records the time until an answer arrived. */
   void answered(long wallNanos) {
     exchanges.add(wallNanos);
   }
 
-  /** An answer was dealt with. One of a few proposals shows the locks it met rather than what they cost. */
+  /** Records the processing time of an answer. One of a few proposals measures locks rather than commits. */
   void committed(int proposals, long wallNanos) {
     if (proposals >= LEAST / 2) {
       perProposal.add(Math.max(1, wallNanos / proposals));

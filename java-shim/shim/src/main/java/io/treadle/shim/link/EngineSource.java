@@ -35,18 +35,15 @@ public interface EngineSource {
    */
   Engine connect(int timeoutMs) throws IOException;
 
-  /** The engine that was given last answered as it should. Does nothing unless somebody counts. */
+  /** The last engine returned a valid answer. By default does nothing. */
   default void answered() {
   }
 
-  /** The engine that was given last failed and has been closed. Does nothing unless somebody counts. */
+  /** The last engine failed and has been closed. By default does nothing. */
   default void failed() {
   }
 
-  /**
-   * The administrator refreshed the configuration: what was given up may be tried again. Does nothing where nothing is
-   * ever given up.
-   */
+  /** The administrator refreshed the configuration: retry after giving up. By default does nothing. */
   default void retry() {
   }
 

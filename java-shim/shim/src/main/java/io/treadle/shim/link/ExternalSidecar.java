@@ -24,8 +24,8 @@ import org.apache.hadoop.thirdparty.com.google.common.io.ByteStreams;
 import org.apache.hadoop.util.StringUtils;
 
 /**
- * A sidecar that somebody else runs. It writes a connection file, which holds its secret and so must be readable by
- * nobody else; the file is read again for each connection, since another sidecar writes another.
+ * An externally started sidecar. It writes a connection file, which holds its secret and so must not be readable by
+ * others; the file is read again for each connection, since another sidecar writes another.
  */
 public final class ExternalSidecar implements EngineSource {
   private static final int FILE_BYTES = 1 << 16;
@@ -126,7 +126,7 @@ public final class ExternalSidecar implements EngineSource {
 
   /**
    * A connection file is written and read by its sidecar's user alone, which is the RM's unless the settings name
-   * another. Of another user's file the group may read, since the RM must.
+   * another. A file of another user may be readable by its group, since the RM must read it.
    */
   void checkFile(PosixFileAttributes attributes, UserPrincipal ours, UserPrincipal sidecars) throws IOException {
     if (!attributes.isRegularFile()) {

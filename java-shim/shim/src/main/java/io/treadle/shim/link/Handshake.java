@@ -15,17 +15,17 @@ import org.apache.commons.codec.digest.HmacAlgorithms;
 import org.apache.commons.codec.digest.HmacUtils;
 
 /**
- * How the RM and its sidecar prove to each other that they know their secret, before anything else is said on a
- * connection (docs/wire-format.md has every byte). The secret itself is never sent. The codes are over the nonces of
- * both ends, the role of who proves, and the address and port that were dialled, so that nobody can pass them on to
- * another connection, another port or the other direction. Immutable.
+ * Mutual proof of the RM and its sidecar that they know their secret, before anything else is sent on a connection
+ * (docs/wire-format.md has every byte). The secret itself is never sent. The codes are over the nonces of both ends,
+ * the role of the prover, and the address and port that were dialled, so that they are invalid on another connection,
+ * another port or in the other direction. Immutable.
  */
 final class Handshake {
   /** Both ends must have the same. */
   static final int VERSION = 1;
   static final int NONCE_BYTES = 32;
   static final int CODE_BYTES = 32;
-  /** Bytes of what the sidecar says. */
+  /** Length of the sidecar's message. */
   static final int ANSWER_BYTES = 8 + NONCE_BYTES + CODE_BYTES;
 
   private static final int MAGIC = 0x54524448; // TRDH
@@ -38,11 +38,11 @@ final class Handshake {
   private final byte[] limits;
 
   /**
-   * What is to be proved to whom, and what it is then sent.
+   * Prepares the proof, and the values that are sent after it.
    *
-   * @param endpoint where the sidecar listens, and the secret
+   * @param endpoint the sidecar's address, and the secret
    * @param frameMaxBytes the longest frame that will be sent
-   * @param replyMaxBytes the longest proposal frame that is taken
+   * @param replyMaxBytes the longest proposal frame that is accepted
    */
   Handshake(Py4jEngine.Endpoint endpoint, int frameMaxBytes, int replyMaxBytes) {
     this.endpoint = endpoint;
@@ -83,7 +83,7 @@ final class Handshake {
     } catch (InterruptedIOException late) {
       throw late;
     } catch (IOException gone) {
-      // Not as the cause, since the innermost one is what is reported.
+      // Not as the cause, since the innermost one is reported.
       throw new IOException("the process that listens at " + endpoint
           + " closed the connection before it had proved that"
           + " it knows the sidecar's secret");

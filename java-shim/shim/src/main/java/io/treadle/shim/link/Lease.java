@@ -7,9 +7,9 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.function.LongSupplier;
 
 /**
- * The right of an engine to schedule: held for some time after each of its answers. It runs out by itself, since
- * each query looks at the clock; no thread and no message is needed for the stock scheduler to take over.
- * An engine that is only observed holds it too, but then it keeps nobody from scheduling. Thread-safe.
+ * The right of an engine to schedule: held for some time after each of its answers. It expires by itself, since each
+ * query looks at the clock; no thread and no message is needed for the stock scheduler to take over. An observed engine
+ * holds it too, but does not keep the stock scheduler from scheduling. Thread-safe.
  */
 public final class Lease {
   private final LongSupplier nanoClock;
@@ -23,7 +23,7 @@ public final class Lease {
   private volatile boolean enforced;
 
   /**
-   * A lease that nobody holds.
+   * A free lease.
    *
    * @param nanoClock a monotonic clock such as {@code System::nanoTime}
    * @param durationMs how long an answer keeps it, milliseconds
@@ -78,7 +78,7 @@ public final class Lease {
     return held() && enforced;
   }
 
-  /** How often it was taken or lost; a loss by time counts when somebody first asks after it. */
+  /** How often it was taken or lost; a loss by time counts at the first query after it. */
   public long flips() {
     held();
     return flips.sum();

@@ -28,14 +28,14 @@ import org.apache.hadoop.thirdparty.com.google.common.util.concurrent.Uninterrup
 import org.apache.hadoop.util.Time;
 
 /**
- * The thread that talks to an engine, one for a scheduler; no other waits for Python. In a tick it sends the engine
- * what changed, waits for the answer, renews the lease, and has the proposals committed or observed. A tick comes at
- * once when something changed, but at least {@code tick-ms} after the last (up to 200 ms if its answer was only
- * observed), and every quarter of a lease when nothing does, so that the lease goes on.
+ * The thread that exchanges frames and answers with an engine, one per scheduler; no other waits for Python. In a tick
+ * it sends the changes, waits for the answer, renews the lease, and has the proposals committed or observed. A tick
+ * comes at once after a change, but at least {@code tick-ms} after the last (up to 200 ms if its answer was only
+ * observed), and every quarter of a lease without changes, so that the lease continues.
  *
- * <p>A conversation with an engine begins with a snapshot. Whatever goes wrong ends it, such as an answer that is not
- * as it should be: the lease is given up, and after a pause that grows with each failure a new one begins. The lease is
- * taken only after a complete snapshot was answered. All is the link thread's but what is public.
+ * <p>A conversation with an engine begins with a snapshot. Any error ends it, such as an invalid answer: the lease is
+ * given up, and after a pause that grows with each failure a new one begins. The lease is taken only after a complete
+ * snapshot was answered. Non-public members are for the link thread.
  */
 public final class Link implements Runnable {
   private static final Log LOG = new Log(Link.class);
@@ -108,7 +108,7 @@ public final class Link implements Runnable {
     thread.start();
   }
 
-  /** Takes other settings from the next tick on, and tries again at once what was given up. */
+  /** Uses other settings from the next tick on, and immediately retries after giving up. */
   public synchronized void settings(ShimConfig newConfig) {
     settings = Maps.immutableEntry(newConfig, settings.getValue() + 1);
     signal();
@@ -194,11 +194,11 @@ public final class Link implements Runnable {
     states.refreshed();
     source.retry();
     if (before.mode != now.mode || before.leaseMs != now.leaseMs) {
-      // another mode: what the engine assumes is void; another lease: calls have another time-out
+      // another mode: the engine's assumptions are void; another lease: calls have another time-out
       hangUp("mode or lease-ms changed");
     }
     if (now.mode == ShimConfig.Mode.OFF) {
-      // nobody is asked any more, so that nobody would say that it is mended
+      // no engine is asked any more, so none would report the end of the problem
       refusal(false);
       metrics.troubles.note(Troubles.Kind.LINK, "");
       metrics.troubles.note(Troubles.Kind.ENGINE, "");
@@ -403,8 +403,8 @@ public final class Link implements Runnable {
   }
 
   /**
-   * Renews the lease for an engine that answered, unless it places nothing: then it is given up, and this is false. So
-   * it is where nobody serves an application, if the lease has run out: such an answer neither renews nor takes it.
+   * Renews the lease for an engine that answered, unless it places nothing: then it is given up, and this is false. The
+   * same applies to an answer with an unserved application after the lease has expired: it neither renews nor takes it.
    */
   private boolean keepsLease(ProposalFrame answer, boolean enforce, boolean schedules) {
     if (enforce && pipeline.starving()) {
@@ -416,7 +416,7 @@ public final class Link implements Runnable {
       states.leaseLost(answer.unserved ? "an application that asks for containers has no engine that lives"
           : "it ran out, the engine or the commits of its last answer took too long");
     }
-    // first, so that nobody who sees the lease held sees an earlier error
+    // first, so that a reader who sees the lease held sees no earlier error
     metrics.troubles.note(Troubles.Kind.LINK, "");
     if (answer.unserved) {
       return lease.held();

@@ -88,7 +88,7 @@ public final class Py4jEngine implements Engine {
     try {
       socket.connect(new InetSocketAddress(endpoint.address, endpoint.port));
     } catch (ConnectException e) {
-      // Not as the cause, since the innermost one is what is reported.
+      // Not as the cause, since the innermost one is reported.
       throw new IOException("no sidecar listens at " + endpoint + " (" + e.getMessage() + ")" + endpoint.remedy);
     }
     handshake.perform(socket.getInputStream(), socket.getOutputStream());
@@ -134,9 +134,7 @@ public final class Py4jEngine implements Engine {
     final byte[] secret;
     final String remedy;
 
-    /**
-     * An endpoint, and the rest of a sentence that says what to do if nobody listens there. The secret is not copied.
-     */
+    /** An endpoint, and the rest of a sentence with the remedy if there is no listener. The secret is not copied. */
     public Endpoint(InetAddress address, int port, byte[] secret, String remedy) {
       this.address = address;
       this.port = port;

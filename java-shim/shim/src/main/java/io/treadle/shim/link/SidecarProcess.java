@@ -83,11 +83,11 @@ final class SidecarProcess {
     return process.isAlive();
   }
 
-  /** What it said about its start, ready or an error; null as long as it has said neither. Does not wait. */
+  /** The report of its start, ready or an error; null before it. Does not wait. */
   Outcome outcome() {
     try {
       InputStream output = process.getInputStream();
-      // a bound, since a broken sidecar may write for ever
+      // a bound, since a broken sidecar may write endlessly
       for (int bytes = 0; outcome == null && bytes < LINE_BYTES && output.available() > 0; bytes++) {
         int next = output.read();
         if (next == '\n') {

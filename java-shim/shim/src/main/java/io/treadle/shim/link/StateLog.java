@@ -43,7 +43,7 @@ final class StateLog {
     }
   }
 
-  /** What is wrong with the engine, or by its own account; the same is a line once until the next refresh. */
+  /** Logs a problem with the engine, or one that it reports; a repeated text is logged once until the next refresh. */
   void text(String text) {
     if (texts.size() == TEXTS) {
       texts.clear();
@@ -53,7 +53,7 @@ final class StateLog {
     }
   }
 
-  /** The configuration was refreshed: what the engine says from now on is news. */
+  /** The configuration was refreshed: later texts of the engine are new. */
   void refreshed() {
     texts.clear();
   }
@@ -87,7 +87,7 @@ final class StateLog {
     }
   }
 
-  /** Nobody holds it any more. Says nothing if nobody did. */
+  /** The lease has no holder any more. Logs nothing if it had none. */
   void leaseLost(String reason) {
     if (latest.remove("lease") != null) {
       say(true, ENGINE + " has lost the lease, the CapacityScheduler schedules: " + reason, null);

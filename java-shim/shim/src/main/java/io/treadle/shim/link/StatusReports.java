@@ -56,10 +56,10 @@ final class StatusReports {
   }
 
   /**
-   * Takes the status of an answer; an empty one says what the last one said. Where two come within 100 ms, the later is
-   * read with an answer after that.
+   * Takes the status of an answer; an empty one means no change. If two come within 100 ms, the later is read with a
+   * later answer.
    *
-   * @throws IOException if it is no JSON object, or a hostile one
+   * @throws IOException if it is not a JSON object, or a hostile one
    */
   void take(ProposalFrame answer) throws IOException {
     if (!answer.status.isEmpty()) {
@@ -87,7 +87,7 @@ final class StatusReports {
     handler.status(status.path("overrides_guarantees").asBoolean(false),
         status.path("overrides_order").asBoolean(false), diagnostics(status.path("diagnostics")), mirror);
     metrics.show(ShimMetrics.Text.ENGINES, engines.length() > ENGINES ? "" : engines);
-    // after that, so that nobody who sees the policy's name sees Schedules of an earlier policy
+    // after that, so that a reader who sees the policy's name does not see Schedules of an earlier policy
     metrics.show(ShimMetrics.Text.POLICY, policy);
     states.policy(policy);
     metrics.show(ShimMetrics.Text.WAITS_FOR, text(status, "waits_for"));

@@ -60,21 +60,21 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
     }
   }
 
-  /** What is shown as a text, the latest one; its name is {@code WaitsFor} for {@link #WAITS_FOR}. */
+  /** Texts in the bean, latest values; the attribute's name is {@code WaitsFor} for {@link #WAITS_FOR}. */
   public enum Text {
     /** The mode as in yarn-site.xml. */
     MODE,
     /** The policy's name, as the engine reports it. */
     POLICY,
-    /** What the engine knows of the jobs that run. */
+    /** The engine's information about the running jobs. */
     LEARNED,
-    /** What the engine waits for on purpose. */
+    /** Why the engine deliberately waits. */
     WAITS_FOR,
     /** What an administrator should know, as the engine reports it. */
     WARNINGS,
     /** Why nothing is committed although the mode is enforce. */
     REFUSAL,
-    /** What is set in yarn-site.xml and does nothing. */
+    /** Settings in yarn-site.xml without effect. */
     IGNORED_SETTINGS,
     /** A JSON object about several engines, as their sidecar writes it; empty for one. */
     ENGINES
@@ -110,7 +110,7 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
   private final Map<String, LongSupplier> numbers = new LinkedHashMap<>();
   private final Map<Text, String> texts = new ConcurrentHashMap<>();
   private final Map<String, Supplier<String>> textsByName = new LinkedHashMap<>();
-  /** What goes wrong; the latest of what is not mended is shown. */
+  /** Current problems; the latest unresolved one is shown. */
   public final Troubles troubles = new Troubles(System::currentTimeMillis);
   private ObjectName bean;
 

@@ -8,15 +8,15 @@ import java.util.Map;
 import java.util.function.LongSupplier;
 import org.apache.hadoop.thirdparty.com.google.common.collect.Iterables;
 
-/** Current problems, one text a kind; each stays until it is reported as mended. Any thread. */
+/** Current problems, one text a kind; each stays until it is reported as resolved. Any thread. */
 public final class Troubles {
-  /** Who has trouble; each knows when its own is mended. */
+  /** The reporting component; each reports the end of its own problems. */
   public enum Kind {
     /** A key in yarn-site.xml, or a release that does not fit. */
     SETTINGS,
     /** No decisions come. */
     LINK,
-    /** What the engine says of its own settings, parts and failures. */
+    /** The engine's report about its own settings, parts and failures. */
     ENGINE,
     /** The engine places nothing. */
     STARVING
@@ -49,7 +49,7 @@ public final class Troubles {
     }
   }
 
-  /** The latest of what is not mended, empty if all is well. */
+  /** The latest unresolved problem, empty if there is none. */
   synchronized String text() {
     return Iterables.getLast(texts.values(), "");
   }

@@ -39,14 +39,13 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * Writes application attempts, their tags, what they use and what their queues still leave them, and the keys of those
- * that the engine wants to speak with.
+ * Writes application attempts, their tags, usage and headroom, and the keys of those that the engine wants to
+ * communicate with.
  *
- * <p>Being activated, having got an AM container, a new priority and a move to another queue cause no event, so
- * attempts that wait for one of the first two are looked at often, and all in turns. The usage follows every change at
- * once. Headroom changes for all applications of a queue with every container, so it is sent along with the usage, and
- * by itself only when it grew since it was last sent: what the engine knows is an upper bound or becomes one with the
- * next review.
+ * <p>Activation, the AM's container, a new priority and a move to another queue cause no event, so attempts that wait
+ * for one of the first two are reviewed often, and all in turns. The usage follows every change at once. Headroom
+ * changes for all applications of a queue with every container, so it is sent along with the usage, and by itself only
+ * when it grew since it was last sent: the engine's value is an upper bound or becomes one with the next review.
  */
 final class ApplicationSection {
   private static final long SETTLE_MS = 20;
@@ -58,7 +57,7 @@ final class ApplicationSection {
   private final Set<Row> unsettled = new LinkedHashSet<>();
   private final Set<Row> dirty = new LinkedHashSet<>();
   private final Set<Row> dirtyUsages = new LinkedHashSet<>();
-  /** Of leaves that were looked at for this frame: the active attempts. */
+  /** The active attempts of the leaves reviewed for this frame. */
   private final Map<CSQueue, Set<FiCaSchedulerApp>> active = new IdentityHashMap<>();
   private final QueueSection queues;
   private final Map<String, UserBudget> budgets = new HashMap<>();
@@ -201,7 +200,7 @@ final class ApplicationSection {
     queues.touch(row.queue);
   }
 
-  /** What the queue of an application leaves it may have changed. */
+  /** The headroom of an application may have changed. */
   void touchHeadroom(Row row) {
     dirtyUsages.add(row);
   }
@@ -240,7 +239,7 @@ final class ApplicationSection {
         .add(row.state).flag(row.awaitingAm).add(0).end();
   }
 
-  /** {@code headrooms}: by leaf and partitions asked for, what was found for this frame. */
+  /** {@code headrooms}: the values computed for this frame, by leaf and requested partitions. */
   private void writeUsage(Draft draft, Row row, Map<CSQueue, Map<Set<String>, long[]>> headrooms) {
     long[] headroom = headrooms.computeIfAbsent(row.queue, leaf -> new HashMap<>())
         .computeIfAbsent(row.user.partitions, some -> queues.headroom(row.queue, some, draft.resources()));
@@ -257,7 +256,7 @@ final class ApplicationSection {
     }
   }
 
-  /** Writes the tags of a new application, and what the environment of its master requires and prefers as such. */
+  /** Writes the tags of a new application, with the requirements and preferences in its master's environment. */
   void writeTags(Draft draft, Row row) {
     RMApp app = draft.context.getRMApps().get(row.app.getApplicationId());
     if (app != null) {
@@ -347,7 +346,7 @@ final class ApplicationSection {
     /** The texts that it or others made up and that may be forgotten with it. */
     final Set<String> texts = new HashSet<>();
     private final Map<Cap, Integer> standing = new EnumMap<>(Cap.class);
-    /** Of what it has more than is sent. */
+    /** The limits that it exceeds. */
     final Set<Cap> exceeded = EnumSet.noneOf(Cap.class);
     private String capsShown;
     /** Whether its requests have changed since the latest look at them began. */
@@ -403,7 +402,7 @@ final class ApplicationSection {
       }
     }
 
-    /** Has its diagnostics show what it has more of than is sent. */
+    /** Shows the exceeded limits in its diagnostics. */
     void reportCaps(Draft draft) {
       capsShown = Cap.report(draft.context, app, exceeded, capsShown);
     }
@@ -414,7 +413,7 @@ final class ApplicationSection {
       return budget.applications(-1);
     }
 
-    /** Whether what is new of it has to wait; in a snapshot nothing has. */
+    /** Whether its news have to wait; in a snapshot they never do. */
     boolean waits(Draft draft) {
       boolean waits = !draft.snapshot && budget.isSpent();
       late |= waits;

@@ -21,10 +21,10 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.AppPlac
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * Writes outstanding requests, their localities and constraints, and the nodes and racks that applications do not want,
- * always as the difference to what was sent last. Requests to change a container are left out: the shim serves them
- * itself. A bounded number of the keys and names of an application and of a user ({@link Cap}) is in the engine; the
- * others follow as these are served. Containers placed cost one row a request key and frame, however many they are.
+ * Writes outstanding requests, their localities and constraints, and the blacklisted nodes and racks, always as the
+ * difference to the last ones sent. Requests to change a container are left out: the shim serves them itself. A bounded
+ * number of the keys and names of an application and of a user ({@link Cap}) is in the engine; the others follow as
+ * these are served. Containers placed cost one row a request key and frame, however many they are.
  */
 final class AskSection {
   /** So many names of an application that no node and no rack has are sent. */
@@ -104,8 +104,8 @@ final class AskSection {
   }
 
   /**
-   * Compares the next {@value #SLICE} requests of an application with what was sent, in a snapshot all; as many as it
-   * may have there.
+   * Compares the next {@value #SLICE} requests of an application with those sent, in a snapshot all; as many as it may
+   * have there.
    *
    * @return whether none is left
    */
@@ -335,7 +335,7 @@ final class AskSection {
     return true;
   }
 
-  /** Writes what has changed of the nodes and racks that an application does not want. */
+  /** Writes the changes of an application's blacklist. */
   void reviewBlacklist(Draft draft, ApplicationSection.Row app) {
     int most = app.room(Cap.BLACKLISTED_NAMES);
     Set<String> all = blacklist(app);

@@ -18,7 +18,7 @@ import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
 import org.apache.hadoop.yarn.util.resource.ResourceUtils;
 
 /**
- * Writes what the engine follows of the RM's configuration: the cluster's resource types, and which of them its
+ * Writes the engine's part of the RM's configuration: the cluster's resource types, and which of them its
  * ResourceCalculator counts, in snapshots alone, since each row and each sum means something else with others; and
  * settings when any of them changed.
  */

@@ -15,9 +15,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerStat
  * Writes container events; in a snapshot the last step of each container alive. Remembers which ones Treadle placed, as
  * long as they and their application live, and which are alive as far as was sent.
  *
- * <p>A step may never come: then a container would run for ever in the engine's eyes, or never. So what was sent of an
- * application is compared in turns with what the scheduler has. What differs twice, {@value #UNSEEN_MS} ms apart, was
- * not seen; its step could not take that long.
+ * <p>A step may never come: then a container would run endlessly in the engine's model, or never. So the steps sent of
+ * an application are compared in turns with the scheduler's. A difference seen twice, {@value #UNSEEN_MS} ms apart, is
+ * a lost step, which could not take that long.
  */
 final class ContainerSection {
   static final long UNSEEN_MS = 1000;
@@ -77,7 +77,7 @@ final class ContainerSection {
     return attempt.app.getApplicationAttemptId().equals(container.getApplicationAttemptId());
   }
 
-  /** Compares what was sent of an attempt's containers with the scheduler's, and writes what was not seen. */
+  /** Compares the steps sent of an attempt's containers with the scheduler's, and writes the lost ones. */
   void review(Draft draft, ApplicationSection.Row row) {
     if (row.differing.isEmpty() && row.turn++ % TURNS != 0) {
       return;

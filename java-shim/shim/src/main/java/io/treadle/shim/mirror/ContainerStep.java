@@ -30,7 +30,7 @@ final class ContainerStep {
   NodeSection.Row place;
   /** The request key that it was asked for with. */
   final SchedulerRequestKey requestKey;
-  /** What it holds of the node. */
+  /** Its resources on the node. */
   final Resource capability;
   /** When, milliseconds since 1970. */
   final long timeMs;
@@ -59,8 +59,8 @@ final class ContainerStep {
 
   /**
    * Whether a container's events are sent: those of a guaranteed one, which holds a part of its node. Opportunistic
-   * containers wait and run beside the scheduler and it does not learn of their ends here; and the stand-in for an
-   * update of another container until the AM has heard of it never runs.
+   * containers wait and run outside the scheduler, which does not learn of their ends here; and the stand-in for an
+   * update of another container until the AM knows of it never runs.
    */
   static boolean isReported(RMContainer container) {
     SchedulerRequestKey key = container.getAllocatedSchedulerKey();

@@ -14,7 +14,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.apache.hadoop.yarn.util.resource.ResourceUtils;
 
-/** What the sections share while frames are written, and the texts that were sent, from one snapshot to the next. */
+/** The sections' common state while frames are written, and the texts that were sent, from one snapshot to the next. */
 final class Draft {
   /** A longer text is cut off: only names of applications and tags, which users make up, can be that long. */
   static final int MAX_CHARS = 1000;

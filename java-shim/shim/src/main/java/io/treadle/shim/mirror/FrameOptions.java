@@ -3,7 +3,7 @@ package io.treadle.shim.mirror;
 
 import io.treadle.shim.ShimConfig;
 
-/** What the link says with each frame. */
+/** The link's options for each frame. */
 public final class FrameOptions {
   /** Whether nothing of the answer will be committed. */
   public final boolean observe;

@@ -10,11 +10,11 @@ import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 
 /**
- * What changed. Any thread marks; one mirror reads. A mark is an insertion into a small set under a lock that is never
- * held for longer, so that no RM thread waits. Marks name what changed, never how: the mirror reads the state when it
- * writes the frame. Bounded: when more is marked than fits before anybody reads, everything is forgotten and the mirror
- * gets a snapshot; until it reads again, and while it does not, marking costs next to nothing (so a journal that nobody
- * reads does no harm).
+ * The changes. Any thread marks; one mirror reads. A mark is an insertion into a small set under a lock that is never
+ * held for longer, so that no RM thread waits. Marks name the changed object, never how: the mirror reads the state
+ * when it writes the frame. Bounded: with more marks than fit before a read, everything is forgotten and the mirror
+ * gets a snapshot; until it reads again, and while it does not, marking costs next to nothing (so an unread journal
+ * does no harm).
  */
 public final class Journal {
   private final int capacity;
@@ -24,7 +24,7 @@ public final class Journal {
   private Runnable onMark = () -> { };
   private boolean woken;
 
-  /** A new journal, which nobody reads; it keeps at most {@code capacity} marks, at least 1, until the next frame. */
+  /** A new journal without a reader; it keeps at most {@code capacity} marks, at least 1, until the next frame. */
   public Journal(int capacity) {
     this.capacity = capacity;
     snapshotNeeded();

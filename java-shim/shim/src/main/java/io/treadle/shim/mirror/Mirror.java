@@ -20,9 +20,9 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * Writes the engine's frames: takes what changed from the journal, and decides which sections look at what in the
- * scheduler. Remembers the meaning of indices, what was sent last, and the fates of the engine's proposals. Used by the
- * link thread only; takes none of the scheduler's locks for longer than one read.
+ * Writes the engine's frames: takes the changes from the journal, and decides which sections read which part of the
+ * scheduler. Remembers the meaning of indices, the last values sent, and the fates of the engine's proposals. Used by
+ * the link thread only; takes none of the scheduler's locks for longer than one read.
  */
 public final class Mirror implements Directory {
   /** More rows of fates than that before a frame make it a snapshot. */
@@ -45,7 +45,7 @@ public final class Mirror implements Directory {
   private final Sweep headroomSweep = new Sweep(100);
   /** Applications whose requests and blacklists wait until their users may change more, in turns. */
   private final Set<ApplicationSection.Row> late = new LinkedHashSet<>();
-  /** What was sent since the last snapshot; null if nobody listens. */
+  /** The values sent since the last snapshot; null without an engine. */
   private Draft draft;
   private int keysLeft;
   private long epoch;
@@ -66,7 +66,7 @@ public final class Mirror implements Directory {
     applicationSweep = new Sweep(settings.applicationReviewMs);
   }
 
-  /** Begins an epoch: sequence numbers start anew, and the next frame is a snapshot. */
+  /** Begins an epoch: sequence numbers restart, and the next frame is a snapshot. */
   public void start(long newEpoch) {
     epoch = newEpoch;
     sequence = 0;
@@ -86,8 +86,8 @@ public final class Mirror implements Directory {
   }
 
   /**
-   * Forgets what was sent, since nobody listens any more, and makes the next frame a snapshot. What stays would keep
-   * applications, queues and containers that have gone in memory until the next conversation, if there is one.
+   * Drops the values sent, since there is no engine any more, and makes the next frame a snapshot. Otherwise they would
+   * keep applications, queues and containers that have gone in memory until the next conversation, if there is one.
    */
   public void hungUp() {
     journal.snapshotNeeded();

@@ -41,7 +41,7 @@ final class QueueSection {
   private static final int USERS_PER_FRAME = 32;
   /** Values of a row of limits before its amounts: queue and partition. */
   private static final int BEFORE_AMOUNTS = 2;
-  /** Which amounts of a row of limits are the maximum and what is used, and how many there are. */
+  /** The positions of maximum and usage in a row of limits, and the number of its amounts. */
   private static final int MAXIMUM = 1;
   private static final int USED = 2;
   private static final int AMOUNTS = 6;
@@ -70,13 +70,13 @@ final class QueueSection {
     unknown = true;
   }
 
-  /** Something happened in a leaf: what it uses and the limits of its users may have changed. */
+  /** A leaf changed: its usage and the limits of its users may have changed. */
   void touch(CSQueue leaf) {
     touched.add(leaf);
   }
 
   /**
-   * Walks the tree if it is time to, and writes what has changed.
+   * Walks the tree if it is time to, and writes the changes.
    *
    * @param maybe whether the tree may have changed since the last call
    * @return whether the tree was walked
@@ -149,7 +149,7 @@ final class QueueSection {
     return state == QueueState.DRAINING ? 2 : 0;
   }
 
-  /** Of a leaf {@code fifo}, {@code fair} or the class of its policy; of a parent what is configured. */
+  /** For a leaf {@code fifo}, {@code fair} or the class of its policy; for a parent the configured value. */
   private static String policy(Draft draft, Row row, String path) {
     if (!row.leaf) {
       return draft.scheduler.getConfiguration()

@@ -37,9 +37,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.NodeResourc
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
 
 /**
- * What the scheduler's overrides call after {@code super}: marks in the journal what may have changed. Runs on RM
- * threads: nothing here blocks or takes a lock of the scheduler, and the overrides catch what it throws. The mirror
- * reviews everything now and then, so a tap that fails makes a frame late, not wrong.
+ * Methods that the scheduler's overrides call after {@code super}: they mark possible changes in the journal. They run
+ * on RM threads: nothing here blocks or takes a lock of the scheduler, and the overrides catch all exceptions. The
+ * mirror reviews everything at intervals, so a tap that fails makes a frame late, not wrong.
  */
 public final class Taps {
   private final Journal journal;
@@ -53,7 +53,7 @@ public final class Taps {
     this.port = port;
   }
 
-  /** Has a tap mark what changed, unless nobody listens. */
+  /** Lets a tap mark changes, if the journal has a reader. */
   public void mark(Consumer<Taps> tap) {
     if (!journal.isPaused()) {
       tap.accept(this);
@@ -159,9 +159,9 @@ public final class Taps {
   /**
    * After a {@code tryCommit} that succeeded.
    *
-   * @param request what was committed; the RM takes only the first container of a request
+   * @param request the committed request; the RM takes only the first container of a request
    * @param byTreadle whether the committer did it, not the stock scheduler
-   * @param am what {@link #isForMaster} returned before the commit
+   * @param am the result of {@link #isForMaster} before the commit
    */
   public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request, boolean byTreadle,
       boolean am) {

@@ -6,8 +6,8 @@ import java.util.EnumMap;
 import java.util.Map;
 
 /**
- * What the applications of one user may put into frames: how much stands there, by {@link Cap}, and how fast it
- * changes. The latter is counted in steps: a name that is looked at is one, a request key more, and what is new most.
+ * The budget of one user's applications in frames: amounts, by {@link Cap}, and the rate of changes. The rate is
+ * counted in steps: checking a name is one, a request key more, and new ones most.
  */
 final class UserBudget {
   /** Steps of a request key that is looked at; it has locks of its own. */
@@ -26,7 +26,7 @@ final class UserBudget {
   private long steps = MOST;
   private long filledMs = Long.MAX_VALUE;
 
-  /** Of each {@link Cap} all applications of the user may have {@code ofUser}. */
+  /** The applications of the user may have {@code ofUser} of each {@link Cap} together. */
   UserBudget(int ofUser) {
     this.ofUser = ofUser;
   }
@@ -56,7 +56,7 @@ final class UserBudget {
     standing.merge(cap, change, Integer::sum);
   }
 
-  /** Whether it is worth while to look at an application: some of what is new could be written. */
+  /** Whether it is worthwhile to review an application: some of its news could be written. */
   boolean isReady(long nowMs) {
     steps = Math.min(MOST, steps + Math.max(0, nowMs - filledMs) * STEPS_PER_MS);
     filledMs = nowMs;

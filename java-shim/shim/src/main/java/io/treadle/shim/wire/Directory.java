@@ -6,8 +6,8 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * What the indices of a proposal mean: the other direction of the indices that the frames since the last snapshot
- * gave out; and where the engine that made it hears of it. Used by the link thread only.
+ * The meaning of a proposal's indices, which the frames since the last snapshot assigned; and the recipient of its
+ * outcome. Used by the link thread only.
  */
 public interface Directory {
   /** How many application indices were given out since the last snapshot. */
@@ -19,7 +19,7 @@ public interface Directory {
   /** The attempt behind an index in [0, applications()), or null if it has gone. */
   ApplicationAttemptId application(int index);
 
-  /** The attempt behind any number, or null if it is no index or the attempt has gone. */
+  /** The attempt of any number, or null if it is not an index or the attempt has gone. */
   default ApplicationAttemptId applicationOrNull(int number) {
     return number < 0 || number >= applications() ? null : application(number);
   }

@@ -9,9 +9,9 @@ import java.nio.charset.StandardCharsets;
 import java.util.BitSet;
 
 /**
- * An engine's answer: docs/wire-format.md, "A proposal frame". Reading checks the form only; what it proposes is
- * checked at commit time. Engines in the ResourceManager's JVM, as those of the benchmark and of tests, encode their
- * answers here.
+ * An engine's answer: docs/wire-format.md, "A proposal frame". Reading checks the form only; proposals are checked at
+ * commit time. Engines in the ResourceManager's JVM, such as those of the benchmark and of tests, encode their answers
+ * here.
  */
 public final class ProposalFrame {
   /** Bytes before the columns. */
@@ -23,7 +23,7 @@ public final class ProposalFrame {
   /** A longer status is refused, unread. */
   public static final int STATUS_BYTES_MAX = 1 << 16;
 
-  /** The longest column of what is held back: indices beyond it are not named. */
+  /** The longest column of held indices: indices beyond it are not named. */
   private static final int HELD_BYTES_MAX = 1 << 16;
 
   /** The engine lost track and asks for a snapshot. */
@@ -37,7 +37,7 @@ public final class ProposalFrame {
   private static final int FLAG_HELD = WireSchema.flag("HELD");
   private static final int FLAGS = FLAG_RESEND | FLAG_AGAIN | FLAG_TRANSACTIONS | FLAG_UNSERVED | FLAG_HELD;
   private static final int COLUMNS = 3;
-  /** Bytes of the sizes of both columns of what is held back. */
+  /** Bytes of the sizes of both columns of held indices. */
   private static final int HELD_SIZES = 2 * Integer.BYTES;
 
   /** The epoch of the frame that is answered. */

@@ -24,7 +24,7 @@ public enum Section {
   USERS,
   /** Nodes. */
   NODES,
-  /** Nodes of which only what is free has changed. */
+  /** Nodes whose free resources alone have changed. */
   NODES_FREE,
   /** Attributes of nodes. */
   NODE_ATTRIBUTES,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * The bytes of docs/wire-format.md: columns and sections of frames, answers, and the fates of proposals. Knows nothing
- * of what they are about. The link thread's; no locks.
+ * The bytes of docs/wire-format.md: columns and sections of frames, answers, and the fates of proposals, without their
+ * meaning. For the link thread; no locks.
  */
 package io.treadle.shim.wire;

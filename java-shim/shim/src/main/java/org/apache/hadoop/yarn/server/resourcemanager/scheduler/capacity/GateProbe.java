@@ -29,7 +29,7 @@ public class GateProbe extends CapacityScheduler {
   /**
    * Checks that the stock scheduler comes to the gate when it is to place containers on a node.
    *
-   * @return what is wrong, in words for an administrator, or null
+   * @return the problem, in words for an administrator, or null
    */
   public static String verdict() {
     return verdict(new GateProbe());

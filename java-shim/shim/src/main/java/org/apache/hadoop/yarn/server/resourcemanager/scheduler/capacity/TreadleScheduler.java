@@ -41,13 +41,13 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEv
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
 
 /**
- * The CapacityScheduler with its decisions made elsewhere: set it as {@code yarn.resourcemanager.scheduler.class}.
- * Everything that a CapacityScheduler does it does; while an engine holds the lease in mode {@code enforce}, the
- * {@link Shim} places containers instead of {@link #allocateContainersToNode(CandidateNodeSet, boolean)}.
+ * The CapacityScheduler with its decisions made elsewhere: set it as {@code yarn.resourcemanager.scheduler.class}. It
+ * behaves as a CapacityScheduler; while an engine holds the lease in mode {@code enforce}, the {@link Shim} places
+ * containers instead of {@link #allocateContainersToNode(CandidateNodeSet, boolean)}.
  *
  * <p>It is in Hadoop's package because that method, through which every native allocation goes, is package-private. It
- * holds overrides and no logic. Each calls {@code super} outside of {@link #tap} and {@link #ask}, so that what stock
- * code throws is thrown as ever, and lets nothing of ours escape: a Throwable on the scheduler's dispatcher thread
+ * holds overrides and no logic. Each calls {@code super} outside of {@link #tap} and {@link #ask}, so that exceptions
+ * of stock code are thrown as usual, and catches those of Treadle: a Throwable on the scheduler's dispatcher thread
  * ends the ResourceManager.
  *
  * <p>Many instances live in one JVM (each failover makes one), some of which are never started: the constructor starts
@@ -210,7 +210,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
     });
   }
 
-  /** What the shim says; {@code otherwise} if there is none, or if it fails. */
+  /** The shim's answer; {@code otherwise} if there is none, or if it fails. */
   private <T> T ask(String where, T otherwise, Function<Shim, T> question) {
     try {
       Shim current = shim;
