@@ -356,7 +356,7 @@ def _names(cluster: Cluster, app: np.void) -> tuple[str, str]:
 
 
 class TimeOnTestParameters(Parameters):
-    """What can be set."""
+    """Parameters of the estimate `time_on_test`."""
 
     prior_ms: int = Field(
         default=30_000, ge=1, le=2**40, description="How long a task is taken to run before any job has ended."

@@ -315,7 +315,7 @@ POLICIES: Final = {policy.name.lower(): policy for policy in WorkerPolicy}
 
 
 class WorkersParameters(Parameters):
-    """What can be set."""
+    """Parameters of the gate `workers`."""
 
     policy: Literal["as_requested", "max_parallelism", "relative_job_size", "global_cap"] = Field(
         default="max_parallelism",

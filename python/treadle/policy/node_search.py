@@ -40,7 +40,7 @@ from treadle.policy.state import (
 
 
 class FirstFitParameters(Parameters):
-    """What can be set."""
+    """Parameters of the fit `first_fit`."""
 
     scarcity: bool = Field(
         default=False,
@@ -110,7 +110,7 @@ def packing_score(view: View, scratch: Scratch, parameters: DecideParameters, ro
 
 
 class PackingParameters(Parameters):
-    """What can be set."""
+    """Parameters of the fit `packing`."""
 
     window: int = Field(
         default=32,
@@ -136,7 +136,7 @@ class Packing(_Sparing):
 
 
 class TetrisParameters(Parameters):
-    """What can be set."""
+    """Parameters of the fit `tetris`."""
 
     window: int = Field(
         default=32,

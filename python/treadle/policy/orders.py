@@ -90,7 +90,7 @@ def key(view: View, scratch: Scratch, leaf: int, app: int) -> float:
 
 
 class FairParameters(Parameters):
-    """What can be set."""
+    """Parameters of the order `fair`."""
 
     size_based_weight: bool = Field(
         default=False, description="Divide the memory used by log2(1 + the memory used and asked for)."
@@ -339,7 +339,7 @@ def application_after(scratch: Scratch, leaf: int, at: int) -> int:
 
 
 class MlfqParameters(Parameters):
-    """What can be set; the defaults are those of SLearn."""
+    """Parameters of the order `mlfq`; defaults are those of SLearn."""
 
     levels: int = Field(default=10, ge=1, le=64, description="How many levels there are.")
     first_threshold_ms: int = Field(

@@ -355,7 +355,7 @@ class NoEstimate(Estimate):
 
 
 class ObservedParameters(Parameters):
-    """What can be set."""
+    """Parameters of the estimate `observed`."""
 
     default_ms: int = Field(
         default=30_000,
@@ -377,7 +377,7 @@ class ObservedEstimate(Estimate):
 
 
 class HintsParameters(Parameters):
-    """What can be set."""
+    """Parameters of the estimate `hints`."""
 
     default_ms: int = Field(
         default=30_000, ge=1, le=2**40, description="How long a task is taken to run for which there is no hint."

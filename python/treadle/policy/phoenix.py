@@ -22,7 +22,7 @@ from treadle.policy.work import Jobs
 
 
 class PhoenixOrderParameters(Parameters):
-    """What can be set."""
+    """Parameters of the order `phoenix`."""
 
     wait_threshold_ms: int = Field(
         default=5_000,
@@ -145,7 +145,7 @@ CHECK_MS = 1_000
 
 
 class PhoenixGateParameters(Parameters):
-    """What can be set."""
+    """Parameters of the gate `phoenix`."""
 
     wait_threshold_ms: int = Field(
         default=5_000, ge=0, le=86_400_000, description="Asks that wait longer take the next alternative."

@@ -130,7 +130,7 @@ class Queue(Model):
 
 
 class Frameworks(Model):
-    """How application masters behave."""
+    """Behaviour of application masters."""
 
     master: Amounts = Field(default={}, description="What an application master's container has; empty: it needs none.")
     master_start_ms: int = Field(default=0, ge=0, le=3_600_000)
@@ -159,7 +159,7 @@ class Frameworks(Model):
 
 
 class Failures(Model):
-    """What breaks."""
+    """Failures of nodes and tasks."""
 
     task_probability: Fraction = Field(default=0.0, lt=1, description="That an attempt at a task fails by itself.")
     attempts_max: int = Field(default=4, ge=1, le=1000, description="Failures of a task that fail its job.")
@@ -328,7 +328,7 @@ class WorkloadChoice(Model):
 
 
 class EngineDecision(Model):
-    """What simulated time a decision of one of several engines takes: t_job_s + t_task_s x tasks for each job."""
+    """Simulated duration of a decision of one of several engines: t_job_s + t_task_s x tasks for each job."""
 
     t_job_s: Seconds = 0.0
     t_task_s: Seconds = 0.0

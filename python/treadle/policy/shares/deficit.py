@@ -213,7 +213,7 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
 
 
 class DeficitParameters(TreeParameters):
-    """What can be set."""
+    """Parameters of the share `deficit`."""
 
     kappa: float = Field(
         default=0.1,

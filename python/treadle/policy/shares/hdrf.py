@@ -255,7 +255,7 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
 
 
 class HdrfParameters(TreeParameters):
-    """What can be set."""
+    """Parameters of the share `hdrf`."""
 
     algorithm: str = Field(
         default="repaired",

@@ -246,7 +246,7 @@ def tasks_within_quota(view: View, row: int, history_quota: HistoryQuota) -> int
 
 
 class PilotsEstimateParameters(Parameters):
-    """What can be set."""
+    """Parameters of the estimate `pilots`."""
 
     default_ms: int = Field(
         default=30_000,
@@ -266,7 +266,7 @@ class PilotsEstimateParameters(Parameters):
 
 
 class CombinedParameters(Parameters):
-    """What can be set."""
+    """Parameters of the estimate `combined`."""
 
     default_ms: int = Field(
         default=30_000,

@@ -554,7 +554,7 @@ Z90: Final = 1.6449
 
 
 class PilotsParameters(Parameters):
-    """What can be set; the defaults are those of SLearn where it has them."""
+    """Parameters of the gate `pilots`; defaults are those of SLearn where it has them."""
 
     ratio: Literal["adaptive", "fixed"] = Field(
         default="adaptive", description="Whether the part of a job that is sampled follows how jobs fared, or is fixed."
