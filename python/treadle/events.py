@@ -117,16 +117,14 @@ INDEX_MAX: Final = 1 << 22
 """Indices of nodes, queues, applications, request keys and texts are below this; each snapshot starts them at 0.
 
 The common bound of wire and model: a frame beyond it is rejected before it is processed, and the model has room for
-every index below it.
-"""
+every index below it."""
 
 KEYS_AHEAD: Final = 128
 """Number of the highest request keys, reserved for stages without requests so far. They outlive a snapshot."""
 
 KEYS_RESERVED: Final = 1024
 """Number of the highest request keys that are never on the wire: those for future stages, and below them those under
-which an engine keeps hints for running tasks without outstanding requests.
-"""
+which an engine keeps hints for running tasks without outstanding requests."""
 
 NAMES: Final = -1
 """As an upper bound: the index of the last text sent since the last snapshot."""

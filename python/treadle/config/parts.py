@@ -78,8 +78,7 @@ class Traits:
 
     overrides: bool = True
     """For a share: it ignores the RM's guarantees. For an order or a gate: it ignores the queue's ordering policy; such
-    a gate holds requests back. For an estimate: it may know task durations.
-    """
+    a gate holds requests back. For an estimate: it may know task durations."""
     compares_priorities: bool = False
     """For an order: it compares application priorities, as YARN's FIFO does."""
     by_pilots: bool = False

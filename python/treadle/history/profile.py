@@ -331,8 +331,7 @@ _CHANGING: Final = tuple(
     )
 )
 """Variable parts of names, in order of removal: UUIDs, YARN's IDs, dates with or without a time, times, seconds or
-milliseconds since 1970, long hexadecimal numbers, a number at the end.
-"""
+milliseconds since 1970, long hexadecimal numbers, a number at the end."""
 
 _SEPARATORS = re.compile(r"[\s_\-#./:,;|()\[\]{}\x00-\x1f\x7f]+")
 

@@ -161,14 +161,12 @@ RECENT_MAX: Final = 100
 SETTLE_MS: Final = 5_000
 """How long after its end an attempt may turn out to have failed, in ms.
 
-An application master repeats the request at its next heartbeat, at most a second after a failure.
-"""
+An application master repeats the request at its next heartbeat, at most a second after a failure."""
 
 
 LAST_MS: Final = 15_000
 """Time before the end of its application, in ms, in which a container may have been killed because its AM had finished;
-the AM then takes about five seconds to exit.
-"""
+the AM then takes about five seconds to exit."""
 
 
 class StageState:

@@ -174,8 +174,7 @@ class Options:
 
     paper: bool = False
     """Whether to use the paper's algorithm literally: longest ready task first, candidates compared by the planned
-    makespan, without the extensions below.
-    """
+    makespan, without the extensions below."""
     seed: int = 0
 
 

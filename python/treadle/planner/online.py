@@ -233,8 +233,7 @@ COUNT_MAX: Final = 10_000
 
 WORK_MAX: Final = 100_000_000
 """Maximum of candidate schedules x stages x groups of tasks of a plan, at most some seconds of one core: a large DAG
-gets fewer candidates, so that it does not delay others.
-"""
+gets fewer candidates, so that it does not delay others."""
 
 
 @dataclass(frozen=True, slots=True)

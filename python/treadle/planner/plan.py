@@ -381,8 +381,7 @@ class Plan:
     ``i * groups // n``; up to 64 tasks are a group each."""
     ranks: Mapping[int, I64]
     """By stage ID: number of tasks of the DAG before each group's first. Ranks are a topological order of stages' first
-    and last tasks.
-    """
+    and last tasks."""
     troublesome: frozenset[int] = frozenset()
     """Ids of the stages placed first, if the plan was made that way."""
     placements: tuple[Placement, ...] = field(default=(), repr=False)

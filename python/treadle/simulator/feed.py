@@ -356,7 +356,7 @@ class Feed:
             self._text(text)
 
     def frame(self, state: State, fates: events.Fates | None) -> list[Event]:
-        """Return the next frame's events, with all container steps of the tables: the reader clears them."""
+        """Return the next frame's events, with all container steps of the tables, which the caller clears."""
         unread = _everything(state) if self._version < 0 else _newer(state, self._version)
         state.clock[tables.READ] = self._version = int(state.clock[tables.VERSION])
         if unread.snapshot:

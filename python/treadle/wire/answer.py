@@ -16,7 +16,7 @@ from treadle.wire.schema import PROPOSAL_MAGIC, VERSION, ProposalFlag, VersionEr
 
 _TEXT_MAX: Final = 400
 _TEXT_MIN: Final = 100
-"""Maximum length of a text, in characters, if the full texts do not fit."""
+"""Maximum length of a text in characters: normally, and if the texts do not fit."""
 _WARNINGS_MAX: Final = 8
 _SAID_MAX: Final = 16
 """Maximum number of applications with texts in a status; fewer if their texts are long."""

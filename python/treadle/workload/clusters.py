@@ -48,7 +48,7 @@ MACHINE: Final[Mapping[str, float]] = {"memory-mb": 65_536.0, "vcores": 32.0}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GoogleJob:
-    """A row of the tasks table, joined with the jobs table where that is there."""
+    """A row of the tasks table, joined with the jobs table if present."""
 
     id: int
     submit_ms: int
@@ -76,11 +76,11 @@ class GoogleJob:
 
 
 def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[GoogleJob]:
-    """Yield the jobs of the extract in the order of the tasks table, which is nearly that of submission.
+    """Yield the jobs of the extract in the order of the tasks table, which is almost that of submission.
 
     Args:
-        path: the tasks table, or the folder with it; the jobs table is taken from the same folder if it is there.
-        progress: called with the part of the tasks table that is done.
+        path: the tasks table, or its folder; the jobs table is taken from the same folder if it exists.
+        progress: called with the fraction of the tasks table that is read.
 
     Raises:
         WorkloadError: there is no tasks table, or a row of either is wrong.
@@ -93,14 +93,14 @@ def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[Google
 
 
 def read_google(path: Path, progress: Progress | None = None, machine: Mapping[str, float] = MACHINE) -> Workload:
-    """Read the extract: each job is one stage of the tasks that were seen to finish.
+    """Read the extract: each job is one stage of its finished tasks.
 
-    Tasks that did not finish in the window are left out, as their durations are unknown; the notes say how many.
+    Tasks unfinished in the window are omitted, since their durations are unknown; the notes have their number.
 
     Args:
-        path: the tasks table, or the folder with it.
-        progress: called with the part that is done.
-        machine: the largest machine's resources; requests are shares of it and are rounded up to whole units.
+        path: the tasks table, or its folder.
+        progress: called with the fraction that is read.
+        machine: the largest machine's resources; requests are fractions of it and are rounded up to whole units.
 
     Raises:
         WorkloadError: there is no tasks table, or a row is wrong.
@@ -145,7 +145,7 @@ def _task_row(place: Place, fields: list[str], names: _JobsTable | None) -> Goog
         fields[3],
         place.count("sched_class", fields[4]),
         place.count("priority", fields[5]),
-        # A request that the trace does not have counts as none.
+        # A missing request counts as 0.
         place.amount("cpu", fields[6] or "0"),
         place.amount("mem", fields[7] or "0"),
         tasks,
@@ -241,13 +241,13 @@ def _batch_tasks(path: Path, progress: Progress | None = None) -> Iterator[Batch
 
 
 def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
-    """Read the jobs of which every stage has ended.
+    """Read the jobs whose stages have all ended.
 
     A stage's tasks all last as long as the stage did; a job arrives when its first stage started.
 
     Args:
-        path: batch_task.csv, or a folder with it.
-        progress: called with the part that is done.
+        path: batch_task.csv, or its folder.
+        progress: called with the fraction that is read.
 
     Raises:
         WorkloadError: a line is wrong, or there are too many tasks.
@@ -284,7 +284,7 @@ def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
 
 
 def _nothing(file: Path, stages: dict[str, list[BatchTask]]) -> WorkloadError:
-    """Return why a trace with lines has no job that can run, by the first line at fault."""
+    """Return why a nonempty trace has no job that can run, by the first wrong line."""
     task = next((task for tasks in stages.values() for task in tasks if not (task.ended and task.instances)), None)
     if task is None:
         return wrong(file, "", "all jobs have stages of one number, or that wait for each other; look at the names")
@@ -298,7 +298,7 @@ def _nothing(file: Path, stages: dict[str, list[BatchTask]]) -> WorkloadError:
 
 
 def _dag(job: str, tasks: list[BatchTask]) -> Dag:
-    """Return the DAG of a job; a stage that it waits for and has not is taken as done."""
+    """Return the DAG of a job; missing predecessors count as completed."""
     named = [_NAMED.fullmatch(task.name) for task in tasks]
     numbers = [int(match[1]) for match in named if match]
     free = max(numbers, default=0)
@@ -420,7 +420,7 @@ EDGES_HEADER: Final = "query,stage,child"
 PROFILES_HEADER: Final = "query,size_gb,max_cores,stage,tasks,mean_runtime_ms"
 
 Profile = tuple[int, int, int]
-"""A query, the size of its data in GB, the most cores that it had."""
+"""A query, the size of its data in GB, its maximum number of cores."""
 
 
 def read_tpch(
@@ -435,14 +435,14 @@ def read_tpch(
     All tasks of a stage last its measured mean.
 
     Args:
-        path: the table of profiles or its folder; the table of edges must lie next to it.
-        progress: called with the part that is done.
-        slot: what a task asks for; the tables do not say it.
+        path: the table of profiles or its folder; the table of edges must be next to it.
+        progress: called with the fraction that is read.
+        slot: resources of a task, which the tables lack.
         size_gb: only profiles of this size.
         max_cores: only profiles of this many cores.
 
     Raises:
-        WorkloadError: a table is not there, a row is wrong, the stages do not fit the edges, or nothing is left.
+        WorkloadError: a table is missing, a row is wrong, the stages do not match the edges, or no profile is left.
     """
     folder = path if path.is_dir() else path.parent
     profiles_file = needed_file(folder, "profiles.csv", "it has the stages") if path.is_dir() else path
@@ -478,7 +478,7 @@ def _tpch_job(profile: Profile, stages: Mapping[int, Stage], path: Path) -> Job:
 
 
 def _read_edges(path: Path) -> dict[int, dict[int, set[int]]]:
-    """Return for each query and stage the stages that must end before it."""
+    """Return the predecessors of each stage by query."""
     parents: dict[int, dict[int, set[int]]] = {}
     for place, (query, stage, child) in read_table(path, EDGES_HEADER):
         before = parents.setdefault(place.count("query", query), {})

@@ -1,6 +1,6 @@
-"""The formats of workloads, how each is recognized, and the one function that reads them all.
+"""Workload formats, their detection, and the common reader.
 
-Treadle's own format has a job a line as a JSON object (docs/workloads.md).
+Treadle's own format has a job per line as a JSON object (docs/workloads.md).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class StageLine(Line):
         """Return the stage.
 
         Raises:
-            DagError: fields contradict each other; the text names them.
+            DagError: fields are inconsistent; the text names them.
         """
         each = None if self.durations_ms is None else np.array(self.durations_ms, np.int64)
         tasks = self.tasks if each is None else len(each)
@@ -125,7 +125,7 @@ class JobLine(Line):
         """Return the job.
 
         Raises:
-            DagError: its stages contradict each other.
+            DagError: its stages are inconsistent.
         """
         stages = tuple(stage.stage() for stage in self.stages)
         dag = ordered(self.id, stages) if stages else Dag(self.id, ())
@@ -135,14 +135,14 @@ class JobLine(Line):
 
 
 class HeaderLine(Line):
-    """The first line, which need not be there."""
+    """The first, optional line."""
 
     version: Annotated[int, Whole(VERSION, VERSION), Field(alias=HEADER)]
     notes: tuple[Label, ...] = ()
 
 
 def _read_own(path: Path, progress: Progress | None = None) -> Workload:
-    """Read jobs, one a line, in any order."""
+    """Read jobs, one per line, in any order."""
     jobs: list[Job] = []
     notes: tuple[str, ...] = ()
     tasks = 0
@@ -256,18 +256,18 @@ def offered(group: str) -> dict[str, EntryPoint]:
 
 
 def place_of(text: str) -> tuple[str, str] | None:
-    """Return the file and the function that ``FILE.py:FUNCTION`` names; None if a text is nothing of the kind."""
+    """Return the file and the function in ``FILE.py:FUNCTION``; None for another form."""
     match = _OF_FILE.fullmatch(text)
     return (match[1], match[2]) if match else None
 
 
 def offered_function(group: str, name: str, field: str) -> Function:
-    """Return what an installed package offers under a name.
+    """Return the function that an installed package offers under a name.
 
     Args:
         group: `GENERATORS` or `READERS`
         name: of the entry point
-        field: what errors call the place that names it
+        field: location of the name, for errors
 
     Raises:
         WorkloadError: there is none, or it cannot be imported.
@@ -287,7 +287,7 @@ def offered_function(group: str, name: str, field: str) -> Function:
 
 
 def function_of_file(file: Path, name: str, field: str) -> Function:
-    """Run a Python file that no other user may write; return the function of that name. Errors: `offered_function`."""
+    """Execute a Python file that only this user may write; return its function. Errors: `offered_function`."""
     try:
         reason = reason_against(file)
         source = file.read_bytes()
@@ -302,7 +302,7 @@ def function_of_file(file: Path, name: str, field: str) -> Function:
         if spec is None or spec.loader is None:
             raise WorkloadError(f"{field}: {file} is no Python file; name one that ends in .py")
         module = importlib.util.module_from_spec(spec)
-        sys.modules[known] = module  # what its own classes refer to
+        sys.modules[known] = module  # required by its own classes
         try:
             spec.loader.exec_module(module)
         except Exception as error:
@@ -325,7 +325,7 @@ def made(function: Function, field: str, *given: Any, **parameters: Any) -> Work
     """Call a generator or a reader, and return its jobs as a workload.
 
     Raises:
-        WorkloadError: it raises something, or returns no jobs.
+        WorkloadError: it raises an exception, or returns no jobs.
     """
     file = Path(getattr(getattr(function, "__code__", None), "co_filename", "") or "unknown")
     try:
@@ -363,7 +363,7 @@ _FIELD: Final = re.compile(r'"([^"\\]+)"\s*:')
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a format is recognized by: the start of a file, or the names in a folder."""
+    """Input of format detection: the start of a file, or the names in a folder."""
 
     path: Path
     start: str
@@ -371,7 +371,7 @@ class Content:
 
     @property
     def lines(self) -> list[str]:
-        """The first lines that are not empty, without the last, which may be cut off unless it is the only one."""
+        """The first nonempty lines, without the last, which may be cut off unless it is the only one."""
         lines = [line.strip() for line in self.start.splitlines()]
         filled = [line for line in lines if line]
         return filled[:-1] if len(self.start) >= SAMPLE_CHARACTERS and len(filled) > 1 else filled
@@ -383,7 +383,7 @@ class Content:
 
     @property
     def fields(self) -> set[str]:
-        """What could be names of JSON fields: all strings followed by a colon."""
+        """Possible names of JSON fields: all strings followed by a colon."""
         return set(_FIELD.findall(self.start))
 
 
@@ -394,11 +394,11 @@ class Format:
     name: str
     summary: str
     objection: Callable[[Content], str]
-    """Returns why a content is not of this format; empty if it is."""
+    """Returns why a content does not have this format; empty if it does."""
     read: Callable[..., Workload]
     """Takes the path, ``progress`` and the format's own options."""
     seeded: bool = False
-    """Whether the file only says how jobs are drawn, so that ``seed`` is one of the options."""
+    """Whether the file only has distributions, so that ``seed`` is one of the options."""
 
 
 def _json_with(*fields: str) -> Callable[[Content], str]:
@@ -479,7 +479,7 @@ FORMATS: Final[dict[str, Format]] = {
         Format("swim", "SWIM's samples of Facebook's clusters", _not_swim, read_swim),
     )
 }
-"""In the order in which they are tried."""
+"""In the order of detection."""
 
 
 def read_workload(
@@ -490,19 +490,19 @@ def read_workload(
     seed: int | None = None,
     **options: Any,
 ) -> Workload:
-    """Read a file, plain or packed by xz or gzip, or a folder of files that belong together.
+    """Read a file, plain or compressed by xz or gzip, or a folder of related files.
 
     Args:
         path: the file or folder.
-        format: a name of `FORMATS`; a reader of the user's own, as an installed package offers it or as
-            ``FILE.py:FUNCTION``; None: recognized by the content.
-        progress: called now and then with the share that is read.
-        seed: of formats that only say how jobs are drawn (`Format.seeded`); others do not look at it.
-        options: other ones of the format's own reader.
+        format: a name of `FORMATS`; a custom reader offered by an installed package or as ``FILE.py:FUNCTION``; None:
+            detected by content.
+        progress: called at intervals with the fraction that is read.
+        seed: for formats with distributions (`Format.seeded`); ignored by others.
+        options: other options of the format's own reader.
 
     Raises:
-        WorkloadError: nothing can be read there, no format fits (the text says why each does not), or the content is
-            wrong, with its line or record and field.
+        WorkloadError: it is unreadable, no format matches (the text says why for each), or the content is wrong, with
+            its line or record and field.
     """
     own = None if format is None or format in FORMATS else _own_reader(format)
     if not path.exists():
@@ -519,10 +519,10 @@ def read_workload(
 
 
 def _own_reader(name: str) -> Function:
-    """Return a reader of the user's own.
+    """Return a custom reader.
 
     Raises:
-        WorkloadError: there is none of that name, or it cannot be used.
+        WorkloadError: there is none of that name, or it is unusable.
     """
     place = place_of(name)
     if place is not None:
@@ -533,10 +533,10 @@ def _own_reader(name: str) -> Function:
 
 
 def recognised(path: Path) -> str:
-    """Return the name of the format that a file or folder has by its content.
+    """Return the format of a file or folder, detected by content.
 
     Raises:
-        WorkloadError: none fits, or nothing can be read there.
+        WorkloadError: none matches, or it is unreadable.
     """
     content = Content(path, "" if path.is_dir() else read_text(path, SAMPLE_CHARACTERS))
     if not path.is_dir() and not content.start.strip():

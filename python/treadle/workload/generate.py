@@ -1,4 +1,4 @@
-"""Workloads drawn by seed: Poisson arrivals, long-tailed sizes, shapes of DAGs, a wanted mean load."""
+"""Workloads drawn by seed: Poisson arrivals, long-tailed sizes, shapes of DAGs, a given mean load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Chosen = TypeVar("Chosen", str, int)
 
 
 class Distribution(Protocol):
-    """Positive numbers, as they are drawn and on average."""
+    """A distribution of positive numbers."""
 
     @property
     def mean(self) -> float:
@@ -30,7 +30,7 @@ class Distribution(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Always the same."""
+    """A constant."""
 
     value: float
 
@@ -81,7 +81,7 @@ class Lognormal:
 
 @dataclass(frozen=True, slots=True)
 class BoundedPareto:
-    """A long tail, P(X > x) falling as x to the power -tail, between two bounds.
+    """A long tail, P(X > x) proportional to x to the power -tail, between two bounds.
 
     With a tail near 1 a few jobs bring most of the work, as in the traces of big clusters.
     """
@@ -114,7 +114,7 @@ class BoundedPareto:
 
 
 def whole(drawn: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Return numbers rounded to whole ones, at least 1."""
+    """Return numbers rounded to integers of at least 1."""
     return np.maximum(1, np.rint(drawn)).astype(np.int64)
 
 
@@ -125,7 +125,7 @@ def _positive(family: str, **values: float) -> None:
 
 
 CONTAINER: Final[Mapping[str, float]] = {"memory-mb": 1024.0, "vcores": 1.0}
-"""What a task asks for where nothing else is said: the default container of Hadoop's load simulator."""
+"""Default resources of a task: the default container of Hadoop's load simulator."""
 
 TASKS: Final = BoundedPareto(tail=1.1, low=1, high=1000)
 TASK_MS: Final = Lognormal(mean=20_000, variation=1.5)
@@ -133,7 +133,7 @@ TASK_MS: Final = Lognormal(mean=20_000, variation=1.5)
 
 
 class Shape(Protocol):
-    """Draws the DAG of one job; all chance comes from the generator."""
+    """Draws the DAG of one job; all randomness comes from the generator."""
 
     def __call__(self, generator: np.random.Generator, name: str) -> Dag:
         """Return a DAG of that name."""
@@ -148,10 +148,10 @@ def bag(
     """Return a shape of one stage.
 
     Args:
-        tasks: how many.
+        tasks: number of tasks.
         task_ms: the mean duration of a job's tasks.
         variation: the coefficient of variation of durations within a job; 0 makes all tasks of a job equal.
-        demand: of a task.
+        demand: resources of a task.
     """
 
     def draw(generator: np.random.Generator, name: str) -> Dag:
@@ -170,7 +170,7 @@ def map_reduce(
     variation: float = 0.2,
     demand: Mapping[str, float] = CONTAINER,
 ) -> Shape:
-    """Return a shape of maps and then reduces, one reduce for this many maps; without reduces if that rounds to 0."""
+    """Return a shape of maps and then reduces, ``reduces_per_map`` of them; without reduces if that rounds to 0."""
     if not 0.0 <= reduces_per_map < float("inf"):
         raise WorkloadError(f"reduces_per_map is {reduces_per_map}; it must be 0 or more")
 
@@ -194,7 +194,7 @@ def layered(
     variation: float = 0.2,
     demand: Mapping[str, float] = CONTAINER,
 ) -> Shape:
-    """Return a shape of layers: each stage waits for one or two stages, drawn evenly, of the layer before it."""
+    """Return a shape of layers: each stage waits for one or two uniformly drawn stages of the previous layer."""
 
     def draw(generator: np.random.Generator, name: str) -> Dag:
         stages: list[Stage] = []
@@ -234,7 +234,7 @@ def _stage(
     parents: tuple[int, ...] = (),
     name: str = "",
 ) -> Stage:
-    """Draw the tasks' durations around their mean; with one common duration they are not kept one by one."""
+    """Draw the tasks' durations around their mean; a common duration is stored once."""
     if not variation:
         return Stage(number, tasks, max(1, round(mean_ms)), demand, parents, name=name)
     durations = whole(Lognormal(mean_ms, variation).draw(generator, tasks))
@@ -263,15 +263,15 @@ def poisson(
     Equal arguments give equal workloads.
 
     Args:
-        seed: of all chance.
-        jobs: how many.
+        seed: of all random draws.
+        jobs: number of jobs.
         shape: draws a job's DAG; `bag` with its defaults if None.
         mean_gap_ms: between arrivals; not used if ``load`` is given.
-        capacity: of the cluster that ``load`` is meant for.
-        load: the mean load of the most loaded resource until the last arrival: the gaps are drawn and then all
-            multiplied, so that this load is met by the jobs that were drawn and not only expected.
-        queues: names and weights: a job falls to a queue with a chance in proportion; None: no queues.
-        users: how many, named user0, user1, ...; each job is anybody's with the same chance.
+        capacity: of the cluster for ``load``.
+        load: the mean load of the bottleneck resource until the last arrival: the drawn gaps are scaled so that the
+            drawn jobs have exactly this load, instead of only in expectation.
+        queues: names and weights: a job's queue is drawn in proportion; None: no queues.
+        users: number of users user0, user1, ...; each job's is drawn uniformly.
         tags: texts and weights: each job has one of them, the empty one is none; None: no tags.
         priorities: of applications, and weights; None: all 0.
         framework: of all jobs.
@@ -285,7 +285,7 @@ def poisson(
         raise WorkloadError(f"users is {users}; it must be at least 1")
     if (load is None) != (capacity is None):
         raise WorkloadError("load and capacity go together: give both or none")
-    # A stream each, so that another shape does not change when jobs arrive and whose they are.
+    # Separate streams, so that another shape changes neither arrivals nor owners of jobs.
     gaps, bodies, owners, marks = (np.random.default_rng(child) for child in _seeds(seed).spawn(4))
     arrivals_ms = np.cumsum(Exponential(mean_gap_ms).draw(gaps, jobs))
     names, chances = _weights("queues", queues, "")
@@ -313,7 +313,7 @@ def _seeds(seed: int) -> np.random.SeedSequence:
 def _weights(
     what: str, weighted: Mapping[Chosen, float] | None, silent: Chosen
 ) -> tuple[list[Chosen], npt.NDArray[np.float64]]:
-    """Return values and their chances; ``silent`` alone if nothing is said."""
+    """Return values and their probabilities; ``silent`` alone without weights."""
     if not weighted:
         return [silent], np.ones(1)
     weights = np.array(list(weighted.values()), np.float64)
@@ -325,7 +325,7 @@ def _weights(
 def _drawn(
     generator: np.random.Generator, count: int, values: list[Chosen], chances: npt.NDArray[np.float64]
 ) -> list[Chosen]:
-    """Return ``count`` of the values, by their chances."""
+    """Return ``count`` of the values, drawn by their probabilities."""
     if len(values) == 1:
         return values * count
     return [values[at] for at in generator.choice(len(values), count, p=chances).tolist()]

@@ -1,4 +1,4 @@
-"""A job as the simulator and the reproductions see it, and figures of many: work, counts, distributions."""
+"""A job for the simulator and the reproductions, and figures of many: work, counts, distributions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Workload:
     resources: tuple[str, ...]
     jobs: tuple[Job, ...]
     notes: tuple[str, ...] = ()
-    """What a reader left out of the file or had to assume, a sentence each."""
+    """Omissions and assumptions of a reader, a sentence each."""
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -94,7 +94,7 @@ class Workload:
 
     @property
     def tasks(self) -> int:
-        """How many tasks all jobs have together."""
+        """Number of tasks of all jobs."""
         return sum(job.dag.tasks for job in self.jobs)
 
     @property
@@ -104,18 +104,18 @@ class Workload:
 
 
 def arranged(jobs: Iterable[Job], notes: Iterable[str] = ()) -> Workload:
-    """Return jobs given in any order as a workload: by arrival, else as given; resources by name."""
+    """Return jobs given in any order as a workload: by arrival, then as given; resources by name."""
     ordered = tuple(sorted(jobs, key=lambda job: job.arrival_ms))
     names = {name for job in ordered for stage in job.dag.stages for name in stage.demand}
     return Workload(tuple(sorted(names)), ordered, tuple(notes))
 
 
 Capacity = Mapping[str, float]
-"""What a cluster has of each resource; a resource that is missing is not limited."""
+"""Capacity of a cluster by resource; a missing resource is unlimited."""
 
 
 def job_work(job: Job) -> dict[str, float]:
-    """Return what a job holds of each resource summed over time, in the resource's units times milliseconds."""
+    """Return a job's resource usage integrated over time, in the resource's units times milliseconds."""
     work: dict[str, float] = {}
     for stage in job.dag.stages:
         duration_ms = float(stage.durations().sum())
@@ -125,9 +125,9 @@ def job_work(job: Job) -> dict[str, float]:
 
 
 def loads(workload: Workload, capacity: Capacity) -> dict[str, float]:
-    """Return the mean load of each resource of a cluster: work that arrives over capacity times arrival span.
+    """Return the mean load of each resource of a cluster: arriving work over capacity times arrival span.
 
-    The span runs from time 0 to the last arrival. All is 0 if all jobs arrive at time 0, as then there is no rate.
+    The span runs from time 0 to the last arrival. All loads are 0 if all jobs arrive at time 0.
     """
     _check(capacity)
     end_ms = workload.jobs[-1].arrival_ms if workload.jobs else 0
@@ -143,13 +143,13 @@ def loads(workload: Workload, capacity: Capacity) -> dict[str, float]:
 
 
 def scaled_to_load(workload: Workload, capacity: Capacity, load: float) -> Workload:
-    """Return the same jobs with all arrival times multiplied so that the most loaded resource has a mean load.
+    """Return the same jobs with all arrival times scaled to a mean load of the bottleneck resource.
 
     Args:
         workload: its last job must arrive after time 0.
-        capacity: of the cluster; must name a resource that the jobs ask for.
+        capacity: of the cluster; must name a resource that the jobs request.
         load: work that arrives over the cluster's capacity until the last arrival; above 0. As arrivals are whole
-            milliseconds, it is met to one part in the span.
+            milliseconds, its relative precision is one over the span.
 
     Raises:
         WorkloadError: one of these does not hold.
@@ -190,12 +190,12 @@ class Weighted:
 
     @property
     def mean(self) -> float:
-        """The mean; 0 if there is nothing."""
+        """The mean; 0 if it is empty."""
         total = int(self.counts.sum())
         return float((self.values * self.counts).sum() / total) if total else 0.0
 
     def quantile(self, share: float) -> float:
-        """Return the least value that at least this share of all is not above; 0 if there is nothing."""
+        """Return the least value with at least this share of all values up to it; 0 if it is empty."""
         if not len(self.values):
             return 0.0
         ends = np.cumsum(self.counts)
@@ -223,11 +223,11 @@ class Summary:
     notes: tuple[str, ...]
 
     def mean_held(self, resource: str) -> float:
-        """Return how much of a resource is held on average if every task runs, until the last job arrives; or 0."""
+        """Return the average usage of a resource if every task runs, until the last job arrives; or 0."""
         return self.work[resource] / self.last_arrival_ms if self.last_arrival_ms else 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """Return all figures as JSON has them; quantiles by percent."""
+        """Return all figures as JSON; quantiles by percent."""
         return {
             "jobs": self.jobs,
             "stages": self.stages,

@@ -1,4 +1,4 @@
-"""How readers read files, perhaps compressed: lines, fields, tables, JSON values, and where a mistake is."""
+"""Reading of files, possibly compressed: lines, fields, tables, JSON values, and locations of errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WorkloadError(UserError):
 
 
 def wrong(path: Path, where: str, text: str) -> WorkloadError:
-    """Return the error for a place in a file: ``file: where: text``; an empty ``where`` is the whole file."""
+    """Return the error for a location in a file: ``file: where: text``; an empty ``where`` is the whole file."""
     return WorkloadError(f"{path}: {where}: {text}" if where else f"{path}: {text}")
 
 
@@ -42,7 +42,7 @@ CHARACTERS_MAX: Final = 1 << 30
 
 
 def read_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[int, str]]:
-    """Yield each line that is not empty with its number from 1, without its end.
+    """Yield each nonempty line with its number from 1, without its end.
 
     Raises:
         WorkloadError: the file cannot be opened, is cut off or is not text.
@@ -87,10 +87,10 @@ def find_file(folder: Path, name: str) -> Path | None:
 
 
 def needed_file(folder: Path, name: str, why: str) -> Path:
-    """Return the file of that name in a folder, plain or packed.
+    """Return the file of that name in a folder, plain or compressed.
 
     Raises:
-        WorkloadError: there is none; the text says why it is needed.
+        WorkloadError: it is missing; the text says why it is needed.
     """
     path = find_file(folder, name)
     if path is None:
@@ -122,10 +122,10 @@ def _explained(path: Path, line: int, error: Exception) -> WorkloadError:
 
 
 MS_MAX = 2**53
-"""The longest time and the latest arrival: beyond it milliseconds are no longer exact in a float."""
+"""Maximum time in ms: beyond it milliseconds are no longer exact in a float."""
 
 TASKS_MAX = 10_000_000
-"""The most tasks that the jobs of one file may have together; a number beyond it is rather a mistake."""
+"""Maximum number of tasks of all jobs of a file; a larger number is probably an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class Place:
         return np.maximum(1, np.rint(values)).astype(np.int64)
 
     def columns(self, columns: Sequence[str], count: int) -> None:
-        """Check that a line has as many columns as it should."""
+        """Check the number of columns of a line."""
         if len(columns) != count:
             raise self.wrong("", f"{len(columns)} columns where {count} are wanted")
 
@@ -223,10 +223,10 @@ def read_values(path: Path, progress: Progress | None = None) -> Iterator[tuple[
 
 
 def checked(model: type[Model], value: Any, path: Path, where: str) -> Model:
-    """Return a value as the model has it.
+    """Return a value validated by the model.
 
     Raises:
-        WorkloadError: it does not fit; a line for each of the first problems, each naming file, place and field.
+        WorkloadError: it does not match; a line for each of the first problems, each naming file, location and field.
     """
     try:
         return model.model_validate(value)

@@ -106,12 +106,12 @@ class RumenJob(BaseModel):
 
 
 def read_rumen(path: Path, progress: Progress | None = None) -> Workload:
-    """Read a Rumen job trace; the first submission becomes time 0 (docs/workloads.md has how each field maps).
+    """Read a Rumen job trace; the first submission becomes time 0 (docs/workloads.md has the mapping of fields).
 
-    Tasks no attempt of which has a known duration are left out, and jobs of no other tasks; the notes say how many.
+    Tasks without an attempt of known duration are omitted, and jobs without other tasks; the notes have their numbers.
 
     Raises:
-        WorkloadError: the file is no JSON, a job is wrong (with its line and field), or no job is left.
+        WorkloadError: the file is not JSON, a job is wrong (with its line and field), or no job is left.
     """
     jobs_read: list[tuple[RumenJob, Job]] = []
     lost_tasks = lost_jobs = 0
@@ -137,7 +137,7 @@ def read_rumen(path: Path, progress: Progress | None = None) -> Workload:
 
 
 def _rumen_job(record: RumenJob) -> tuple[Job | None, int]:
-    """Return the job without its place in time, None if no task is left, and how many tasks were lost."""
+    """Return the job without its arrival, None if no task is left, and the number of lost tasks."""
     stages: list[Stage] = []
     hosts = {}
     lost = 0
@@ -190,7 +190,7 @@ _NO_RESOURCES: Final = {
 
 
 class SlsTask(BaseModel):
-    """A container of a job, or several equal ones. Numbers may be written as strings, as SLS allows."""
+    """A container of a job, or several equal ones. Numbers may be written as strings, as in SLS."""
 
     model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
 
@@ -258,10 +258,10 @@ class _Group:
 
 
 def read_sls(path: Path, progress: Progress | None = None) -> Workload:
-    """Read a stream of SLS jobs (docs/workloads.md has how each field maps).
+    """Read a stream of SLS jobs (docs/workloads.md has the mapping of fields).
 
     Raises:
-        WorkloadError: the file is no JSON, a job is wrong (with its line and field), or there is no job.
+        WorkloadError: the file is not JSON, a job is wrong (with its line and field), or there is no job.
     """
     jobs: list[Job] = []
     delayed = tasks = 0
@@ -300,7 +300,7 @@ def _stages(job: SlsJob, path: Path, where: str) -> tuple[tuple[Stage, ...], dic
         except (TypeError, ValueError):
             text = "what a container asks for must be a number, 0 or more"
             raise wrong(path, where, f"job.tasks[{number}]: container.*: {text}") from None
-        # Maps before reduces, which wait for them; all else in the order of the file.
+        # Maps before reduces, which wait for them; all others in the order of the file.
         key = (task.type == "reduce", task.type, task.priority, tuple(sorted(demand.items())))
         group = groups.setdefault(key, _Group(demand))
         copies = max(1, task.count)
@@ -324,7 +324,7 @@ def _stages(job: SlsJob, path: Path, where: str) -> tuple[tuple[Stage, ...], dic
 
 
 def _unused(name: str, ids: dict[str, int]) -> str:
-    """Return a name not given before: name, name_2, name_3, ..."""
+    """Return an unused name: name, name_2, name_3, ..."""
     while True:
         ids[name] = count = ids.get(name, 0) + 1
         if count == 1:
@@ -401,7 +401,7 @@ class JobClass(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _from_the_older_form(cls, value: Any) -> Any:
-        """Put the fields of the older form (mtasks_avg, rtime_stddev, ...) as SLS itself does."""
+        """Convert the fields of the older form (mtasks_avg, rtime_stddev, ...) as SLS does."""
         if not isinstance(value, dict) or value.get("tasks") is not None or "mtasks_avg" not in value:
             return value
 
@@ -449,17 +449,17 @@ class SynthTrace(BaseModel):
 
 
 def read_synth(path: Path, progress: Progress | None = None, seed: int | None = None) -> Workload:
-    """Draw the jobs that a SYNTH file describes.
+    """Draw the jobs described by a SYNTH file.
 
     They have the distributions of SLS, but not the same numbers, which depend on Java's generator.
 
     Args:
         path: the file.
-        progress: called with the part that is done.
+        progress: called with the fraction that is read.
         seed: instead of the file's ``rand_seed``.
 
     Raises:
-        WorkloadError: the file is no JSON or does not fit, with the field.
+        WorkloadError: the file is not JSON or invalid, with the field.
     """
     values = list(read_values(path))
     if len(values) != 1:
@@ -468,7 +468,7 @@ def read_synth(path: Path, progress: Progress | None = None, seed: int | None = 
     where = _first_problem(trace)
     if where:
         raise wrong(path, where[0], where[1])
-    # A negative seed is one for Java; numpy wants none.
+    # A negative seed is valid for Java, but not for numpy.
     generator = np.random.default_rng(abs(trace.rand_seed if seed is None else seed))
     made = []
     tasks = 0
@@ -513,7 +513,7 @@ def _job(generator: np.random.Generator, kind: JobClass, queue: str, name: str, 
     for task in sorted(kind.tasks, key=lambda task: task.type == "reduce"):
         count = task.count.whole(generator, 0, TASKS_MAX)
         demand = {
-            "memory-mb": float(task.max_memory.whole(generator, 1024, 2**40)),  # SLS gives no less than 1,024 MB
+            "memory-mb": float(task.max_memory.whole(generator, 1024, 2**40)),  # SLS uses at least 1,024 MB
             "vcores": float(task.max_vcores.whole(generator, 1, 2**20)),
         }
         if not count:
@@ -539,6 +539,6 @@ def _arrival_s(generator: np.random.Generator, times: list[TimeSample]) -> int:
 
 
 def _weighted(generator: np.random.Generator, weights: list[float]) -> int:
-    """Return an index with a chance in proportion to its weight (SynthUtils.getWeighted)."""
+    """Return an index drawn in proportion to its weight (SynthUtils.getWeighted)."""
     bounds = np.cumsum(weights)
     return int(np.searchsorted(bounds, generator.random() * bounds[-1], side="right"))

@@ -50,8 +50,7 @@ HUNG_AGAIN_MS: Final = 1000
 VARIATION: Final = 0.5
 """Default coefficient of variation of the tasks of a stage.
 
-The same as `treadle_lab.estimators.VARIATION`.
-"""
+The same as `treadle_lab.estimators.VARIATION`."""
 VARIATION_DEGREES: Final = 2.0
 """Degrees of freedom of that default (`treadle_lab.estimators.VARIATION_DEGREES`)."""
 

@@ -86,8 +86,7 @@ class Sampled(NamedTuple):
     """By task: 1 for a pilot. Undefined for rows without a running task."""
     ended: Records
     """`treadle.policy.state.SUMS` by group: tasks in released containers, of applications that the gate has seen. The
-    model does not count them as done.
-    """
+    model does not count them as done."""
 
 
 NONE: Final = Sampled(np.zeros(0, JOB), np.zeros(0, np.uint8), np.zeros(0, SUMS))
