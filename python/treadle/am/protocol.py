@@ -258,7 +258,7 @@ class VersionError(MessageError):
 
 
 class Header(NamedTuple):
-    """Header of a request, with the authentication code of its body."""
+    """Header of a request, with the length and the digest of its body."""
 
     kind: Kind
     length: int

@@ -50,7 +50,7 @@ SWITCHES_MAX: Final = 64
 """Maximum number of policy switches that are kept."""
 
 OFFLINE_EVENTS: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
-"""Events from outside the frames, which may be applied once a frame is complete."""
+"""Events from outside the frames, which follow a complete frame."""
 
 WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
     {"order": "srpt", "estimate": "hints"},
