@@ -22,7 +22,7 @@ from treadle.dag import MACHINES_MAX, Dag, DagError, DagLine, Stage, TwiceError,
 
 
 class TimeUnit(StrEnum):
-    """What a duration counts; only names change with it."""
+    """The unit of a duration; it only changes names."""
 
     MILLISECOND = "ms"
     PERIOD = "period"
@@ -51,7 +51,7 @@ MOST: Final = {"depth": 10_000, "stages": 10_000, "tasks": 10_000_000, "duration
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What generated DAGs look like."""
+    """Parameters of generated DAGs."""
 
     machines: int = 8
     depth: tuple[int, int] = (5, 9)
@@ -68,7 +68,7 @@ class Shape:
     one_to_one_share: float = 0.0
     """Fraction of stages with parents that are one to one: as many tasks as the only remaining parent."""
     resources: tuple[str, ...] = RESOURCES
-    """What tasks ask for."""
+    """Resources of tasks."""
 
     def __post_init__(self) -> None:
         for name in ("depth", "stages", "tasks", "duration_ms"):
@@ -163,7 +163,7 @@ def _pair(
 def demand_of(
     random: np.random.Generator, fragmenting: bool, resources: tuple[str, ...] = RESOURCES
 ) -> dict[str, float]:
-    """Return what a task asks for: little of everything, or much of one resource and little of the others."""
+    """Return the demand of a task: little of every resource, or much of one and little of the others."""
     if not fragmenting:
         return {name: float(random.choice((0.05, 0.1, 0.125, 0.2, 0.25))) for name in resources}
     much = int(random.integers(0, len(resources)))

@@ -26,16 +26,16 @@ class JobFeatures:
     """The properties of a new job: the six features of 3Sigma (SLearn, NSDI 2022, section 4.2)."""
 
     application: str
-    """What runs (in Google's trace the logical job name)."""
+    """The program (in Google's trace the logical job name)."""
     name: str
     user: str
     submit_ms: int
-    """As in the trace, not as scaled: day and hour are features."""
+    """As in the trace, not scaled: day and hour are features."""
     cpu: float
     """Requested by a task, in whatever unit the trace has; as ``memory``."""
     memory: float
     width: int
-    """How many tasks it has, whether or not all of them were seen to finish."""
+    """Number of tasks, including unfinished ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +51,7 @@ class JobRecord:
 
     @property
     def tasks(self) -> int:
-        """How many tasks it has."""
+        """Number of tasks."""
         return len(self.durations_ms)
 
     @property
@@ -89,7 +89,7 @@ ERRORS_KEPT: Final = 128
 ERROR_MAX: Final = 2.0
 """Cap of a log error, about a factor of 7: so one outlier does not silence an expert."""
 PRIOR_WEIGHT: Final = 1.0
-"""As how many predictions of its own the error of all experts of its kind counts."""
+"""Weight of the error of all experts of a kind, in predictions of one expert."""
 THIN_LIMIT: Final = 3
 GROUPS_MAX: Final = 200_000
 """Values of all features together; beyond it the one not seen for longest is forgotten."""
@@ -135,7 +135,7 @@ class Prediction(NamedTuple):
     """The 90 % quantile of past errors over that of a standard normal distribution."""
     feature: str
     jobs: int
-    """How many earlier jobs it looks at."""
+    """Number of earlier jobs used."""
 
 
 @dataclass(slots=True)
@@ -167,7 +167,7 @@ class History:
         """Mean durations of all jobs, by whether they are thin."""
 
     def __len__(self) -> int:
-        """How many values of features it holds."""
+        """Number of stored feature values."""
         return len(self._groups)
 
     def add(self, record: JobRecord) -> None:

@@ -43,7 +43,7 @@ that it has not fetched yet, and the ResourceManager goes over all of these when
 would be most of what a run measures. A scheduler that serves applications strictly in order suffers most from it."""
 MOST_ASKED: Final = 100_000_000
 KEEPS_UP: Final = 0.5
-"""A mode that handles a smaller share of the heartbeats due does not schedule the cluster that was asked for."""
+"""A mode that handles a smaller fraction of the due heartbeats does not schedule the requested cluster."""
 _CAPACITY: Final = "yarn.scheduler.capacity."
 _BACKLOG: Final = "treadle.bench.backlog."
 
@@ -152,7 +152,7 @@ class BacklogLoad(Workload):
 
     @property
     def capacity_settings(self) -> dict[str, str]:
-        """Return the queues: equal ones, each of which may grow to the whole cluster."""
+        """Return identical queues, each of which may grow to the whole cluster."""
         names = [f"q{number}" for number in range(self.queues)]
         settings = {_CAPACITY + "root.queues": ",".join(names), _CAPACITY + "maximum-am-resource-percent": "0.9"}
         for number, name in enumerate(names):

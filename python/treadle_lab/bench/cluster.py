@@ -31,10 +31,10 @@ class Rounds(Generic[F]):
 
     mode: Mode
     rounds: tuple[F | None, ...] = ()
-    """What each showed, a dataclass of numbers; None for one that failed, whose cause is among the failures."""
+    """The results of each round, a dataclass of numbers; None for a failed one, whose cause is among the failures."""
     failures: tuple[str, ...] = ()
     worst: tuple[str, ...] = ()
-    """Figures of which the mode shows the worst round instead of the median."""
+    """Figures for which the mode shows the worst round instead of the median."""
 
     def median(self, figure: str) -> float:
         """Return the median of a figure over the rounds; NaN if all failed."""
@@ -158,7 +158,7 @@ COUNTED_PER_MODE: Final = ("rejected", "placed_natively", "containers_missing", 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run showed. Times are wall-clock times unless they say CPU; nan where a mode has no such thing."""
+    """Figures of one run. Times are wall-clock times unless they say CPU; NaN if not applicable to a mode."""
 
     span_s: float
     """From the first container that ran (its commit) to the end of the last."""

@@ -172,7 +172,7 @@ def measure(name: str, settings: Settings, load: Load, seconds: float) -> Figure
 
 
 class _Times:
-    """What ticks take: columns apply wall, apply CPU, decide wall, decide CPU, in nanoseconds."""
+    """Times of ticks: columns apply wall, apply CPU, decide wall, decide CPU, in nanoseconds."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int, int]] = []

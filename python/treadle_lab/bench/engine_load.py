@@ -24,10 +24,10 @@ SLOTS: Final = 128
 """No more containers than these fit on a node."""
 
 SHAPES: Final = np.array([[1024, 1], [2048, 1], [2048, 2], [4096, 1], [4096, 2]])
-"""What requests ask for."""
+"""Resources of requests."""
 
 ASKS: Final = 16
-"""How many containers a request asks for beyond those that run, at the start."""
+"""Number of containers per request beyond the running ones, at the start."""
 
 KEYS: Final = 2
 """Request keys of an application, at priorities of their own."""

@@ -32,7 +32,7 @@ class PacedLoad(Workload):
 
     per_s: float = 5.0
     long_per_s: float = 0.4
-    """How many of these are of `LONG_QUEUE`."""
+    """Rate of the jobs of `LONG_QUEUE`, per second."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,7 +123,7 @@ class ForTasks:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """How long a decision about jobs of `LONG_QUEUE` takes."""
+    """Duration of a decision about jobs of `LONG_QUEUE`."""
 
     seconds: float
     cpu: bool = False
@@ -137,7 +137,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """How long a decision takes: so long for a job, and so long for each of its tasks, one job in a decision."""
+    """Duration of a decision about one job: a constant, and an amount per task."""
 
     job_s: float = 0.1
     task_s: float = 0.005
@@ -152,7 +152,7 @@ class Rosters:
     """Writes a treadle.yaml for each mode into a folder."""
 
     def __init__(self, folder: Path, further: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Begin; ``further`` goes to the yarn-site.xml of every mode."""
+        """Create the modes; ``further`` goes to the yarn-site.xml of every mode."""
         self._folder = folder
         self._further = further
         folder.mkdir(parents=True, exist_ok=True)
@@ -207,7 +207,7 @@ WITHIN: Final = (2.5, 97.5)
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long the jobs of a run waited from an ask to the first commit: milliseconds, by the RM's clock."""
+    """Waiting times of a run's jobs from a request to the first commit: milliseconds, by the RM's clock."""
 
     master_ms: F64
     """For the application master."""
@@ -535,7 +535,7 @@ def _over(value: float, one: float) -> float | None:
 
 
 def shortfalls(rows: Sequence[Row]) -> list[str]:
-    """Say which goals the copies miss."""
+    """Return the targets that the copies miss."""
     found = []
     one = {row.load: row for row in rows if row.copies == 1}
     for row in rows:

@@ -35,14 +35,14 @@ class KeptResult:
 
     name: str
     command: str
-    """As it was called, without ``--json``."""
+    """The command line, without ``--json``."""
     day: str
     """The day on which it ended, UTC."""
     machine: str
     version: str
     """Of Treadle."""
     note: str
-    """What a reader of the figures should know, as that the machine was busy."""
+    """A remark for readers of the figures, such as on the load of the machine."""
     figures: Mapping[str, Any]
     """The command's output with ``--json``."""
 

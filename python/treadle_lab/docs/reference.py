@@ -101,7 +101,7 @@ def commands_page() -> str:
 
 
 def command_paths(*folders: Path) -> list[tuple[str, ...]]:
-    """Return the words of each command, groups left out: the product's, then the laboratory's, unless folders say."""
+    """Return the words of each command without groups: the product's, then the laboratory's, or of given folders."""
     chosen = folders or main.sources().values()
     return [path for folder in chosen for name in main.commands(folder) for path in _below((name,))]
 
@@ -182,7 +182,7 @@ def _labels(family: Any) -> list[str]:
 
 
 def _example() -> View:
-    """Return a look that has one of everything, so that every metric and label is there."""
+    """Return a view with one of everything, so that it has every metric and label."""
     queue = Queue(
         path="root",
         depth=0,

@@ -92,7 +92,7 @@ ZERO = Fraction(0)
 
 @dataclass(frozen=True)
 class NodeShare:
-    """What a node counts for: its share, the (rescaled) vector that it hands up, whether it is blocked."""
+    """A node's share, the (rescaled) vector that it passes up, and whether it is blocked."""
 
     share: Fraction
     use: tuple[Fraction, ...]
@@ -178,11 +178,11 @@ class ShareTree:
         return {name: found.share for name, found in self._shares().items()}
 
     def tasks(self, leaf: int) -> int:
-        """How many tasks `leaf` runs."""
+        """Return the number of running tasks of `leaf`."""
         return self._tasks[leaf]
 
     def waiting(self, leaf: int) -> int | None:
-        """How many tasks `leaf` has waiting; None for endless work."""
+        """Return the number of waiting tasks of `leaf`; None for endless work."""
         return self._pending[leaf]
 
     def saturated(self) -> tuple[bool, ...]:
@@ -298,7 +298,7 @@ class WholeTasks:
         self._look()
 
     def tasks(self) -> list[int]:
-        """How many tasks each leaf runs; all of them, if they need nothing."""
+        """Return the number of running tasks of each leaf; all of them, if they need nothing."""
         return [
             len(running) if any(demand) else leaf.tasks or 0
             for leaf, running, demand in zip(self._leaves, self._running, self._demands, strict=True)

@@ -286,7 +286,7 @@ class _Node:
         self.crossing: Fraction | None = None  # when another resource becomes the dominant one
         self.heap: list[tuple[Fraction, int, int]] = []  # (time, child, the child's stamp)
         self.stamp = 0
-        # As its parent sees it.
+        # Values as its parent sees them.
         self.position = 0
         self.moving = False
         self.base = ZERO  # the parent's clock when this one showed `clock`
@@ -386,7 +386,7 @@ class _Filling:
         return tasks
 
     def _saturation(self) -> Fraction:
-        """How long, by the root's clock, until the next resource is saturated."""
+        """Return the time, by the root's clock, until the next resource is saturated."""
         rates = self.root.real_rate
         return min((ONE - self.consumed[p]) / rate for p, rate in enumerate(rates) if rate)
 
@@ -420,7 +420,7 @@ class _Filling:
         leaf.next = leaf.limit
 
     def _rebuild(self, node: _Node) -> None:
-        """Compute a group from its children, all of which must be in sync with its clock."""
+        """Compute a group from its children, which must be in sync with its clock."""
         active = [child for child in node.children if not child.blocked]
         node.heap = []
         node.use_rate = [ZERO] * len(self.resources)
@@ -448,7 +448,7 @@ class _Filling:
             self._move(node, child, ONE)
 
     def _level(self, node: _Node, active: list[_Node]) -> None:
-        """Let the children with the least share move: level ones rise together, those that cannot rise go first."""
+        """Start the children with the least share: equal ones rise together, those that cannot rise go first."""
         node.level = min(child.share / child.weight for child in active)
         lowest = [child for child in active if child.share == node.level * child.weight]
         ahead = [child for child in active if child.share > node.level * child.weight]
@@ -475,7 +475,7 @@ class _Filling:
             _add(node.use, [amount * factor for amount in child.use])
 
     def _move(self, node: _Node, child: _Node, speed: Fraction) -> None:
-        """Let a child's clock run at a speed; the child must be in sync and without a part in the node's rates."""
+        """Run a child's clock at a speed; the child must be in sync and not in the node's rates."""
         child.moving = True
         child.base = node.clock
         child.speed = speed
@@ -553,7 +553,7 @@ class _Filling:
         return True
 
     def _child_joins(self, node: _Node, child: _Node) -> bool:
-        """Let a child move that the rising ones have reached; the result is as in `_child_changes`."""
+        """Start a child that the rising ones have reached; the result is as in `_child_changes`."""
         self._take_back(node, child)
         if not child.share_rate:
             return False

@@ -30,7 +30,7 @@ CHARS_MAX: Final = 40
 
 @dataclass(frozen=True)
 class Event:
-    """What changes between two steps: `kind` is leave, join or tasks; `leaves` are the leaves it happens to."""
+    """The change between two steps: `kind` is leave, join or tasks; `leaves` are the affected leaves."""
 
     kind: str
     name: str
@@ -189,7 +189,7 @@ LEAVES_MAX: Final = 200
 
 @dataclass(frozen=True)
 class LeafResult:
-    """What a leaf gets: tasks, resources by name, and its dominant share (0 to 1) of the cluster."""
+    """The allocation of a leaf: tasks, resources by name, and its dominant share (0 to 1) of the cluster."""
 
     tasks: Fraction
     resources: dict[str, Fraction]
@@ -198,7 +198,7 @@ class LeafResult:
 
 @dataclass(frozen=True)
 class Step:
-    """The allocation after an event (None: at the start). A leaf that has left is there with nothing."""
+    """The allocation after an event (None: at the start). A leaf that has left is listed with nothing."""
 
     event: Event | None
     leaves: dict[str, LeafResult]

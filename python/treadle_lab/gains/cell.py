@@ -160,7 +160,7 @@ def _ranked(job: Job, rank: int) -> Job:
 
 
 SLOW: Final = {"slearn": 3.0, "slearn-history": 3.0, "graphene": 3.0, "tetris": 1.5, "phoenix": 2.0}
-"""How many times as long as others simulations under a policy take, about."""
+"""Approximate duration of simulations under a policy, relative to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ DRAWS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What of the experiment is wanted."""
+    """The wanted parts of the experiment."""
 
     xs: tuple[str, ...]
     policies: Callable[[str], Sequence[str]]

@@ -121,7 +121,7 @@ class Results:
         return {draw: row.value for draw, row in self._rows.get((x, series, figure), {}).items()}
 
     def mean(self, x: str, series: str, figure: str) -> float:
-        """Return a figure's mean over draws, NaN if there is none."""
+        """Return a figure's mean over draws, NaN without any."""
         return interval_of(list(self.values(x, series, figure).values())).mean
 
     def verdict(self, x: str, series: str, figure: str, than: tuple[str, str] | None = None) -> Verdict:
@@ -226,7 +226,7 @@ DETAILED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a ready-made policy's file says at its head."""
+    """The head of a ready-made policy's file."""
 
     purpose: str
     needs: str

@@ -118,7 +118,7 @@ def _word(passed: bool) -> Word:
 
 
 def _bounded(verdict: Verdict, most: float) -> Word:
-    """Say whether a change is at most so many per cent, by the whole interval."""
+    """Return whether the whole interval of a change is at most so many per cent."""
     if verdict.high <= most:
         return "passed"
     return "failed" if verdict.low > most else "undecided"

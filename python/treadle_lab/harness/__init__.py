@@ -1,1 +1,1 @@
-"""What experiments on clusters and in the simulator share."""
+"""Common parts of experiments on clusters and in the simulator."""

@@ -50,7 +50,7 @@ def enter(process: int) -> str:
 
 
 def was_moved() -> bool:
-    """Say whether this process is in a namespace that `isolate` or `enter` led it to."""
+    """Return whether this process is in a namespace created by `isolate` or entered by `enter`."""
     return os.environ.get(OUTCOME) == f"{os.getpid()} "
 
 

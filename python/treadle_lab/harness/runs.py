@@ -44,7 +44,7 @@ T = TypeVar("T", bound=RunTask)
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How runs are to be run."""
+    """Settings of a series of runs."""
 
     cache: Path | None = None
     """A folder for results; None: none are kept."""
@@ -105,7 +105,7 @@ def run_all(
 
 
 def _called(call: Callable[[T], dict[str, Any]], task: T) -> tuple[bytes, bool]:
-    """Run a task; return its result as it is kept, and whether it failed."""
+    """Run a task; return its result in stored form, and whether it failed."""
     try:
         document = call(task) | {"failure": None}
     except UserError as error:

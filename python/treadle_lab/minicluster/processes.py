@@ -34,7 +34,7 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end what runs as Ctrl-C does: by an exception, so that its processes are ended on the way.
+    """Let SIGTERM and SIGHUP end the program as Ctrl-C does: by an exception, so that its processes are terminated.
 
     One that is ignored, as SIGHUP below nohup, stays so. In the main thread; elsewhere no signal arrives.
     """
@@ -60,7 +60,7 @@ def _handling(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameTy
 MARK = "TREADLE_MINICLUSTER"
 GRACE_S = 8.0
 SIDECAR_GRACE_S = 3.0
-"""How long a sidecar may take to end after its ResourceManager: it ends its recording."""
+"""How long a sidecar may take to end after its ResourceManager, in seconds: it completes its recording."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def end(layout: Layout, grace_s: float = GRACE_S) -> int:
     while time.monotonic() < deadline and any(is_sidecar(process) for process in members(layout)):
         time.sleep(0.05)
     killed = 0
-    # A container's shell may start one more process while we look: look until there is none.
+    # A container's shell may start one more process meanwhile: repeat until there is none.
     for _ in range(50):
         left = members(layout)
         if not left:
@@ -203,7 +203,7 @@ def end(layout: Layout, grace_s: float = GRACE_S) -> int:
 
 
 def is_sidecar(process: psutil.Process) -> bool:
-    """Say whether a process is a sidecar that its ResourceManager started."""
+    """Return whether a process is a sidecar started by its ResourceManager."""
     try:
         arguments = process.cmdline()
     except (psutil.NoSuchProcess, psutil.AccessDenied):

@@ -36,7 +36,7 @@ _BUILT_IN = {"memory", "memory-mb", "vcores"}
 
 
 class Scheduler(StrEnum):
-    """Who schedules: our shim, or Hadoop's CapacityScheduler by heartbeats or by its own thread."""
+    """The scheduler: our shim, or Hadoop's CapacityScheduler by heartbeats or by its own thread."""
 
     TREADLE = "treadle"
     CAPACITY = "capacity"

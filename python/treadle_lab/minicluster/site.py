@@ -54,7 +54,7 @@ def _empty(folder: Path) -> None:
 
 
 LOOPBACK = "127.0.0.1"
-# Below the range from which the kernel takes ports for outgoing connections: none is lost between choice and use.
+# Below the kernel's range of ports for outgoing connections, so that none is taken between choice and use.
 FIRST, LAST = 20000, 32000
 SLICE = 200
 """Ports that a process tries first, other ones than its neighbours: what two choose at a time is not bound at once."""
@@ -148,7 +148,7 @@ class Layout:
 
     @property
     def sidecar_log(self) -> Path:
-        """What a managed sidecar writes to its standard error."""
+        """Standard error of a managed sidecar."""
         return self.logs / "treadle-sidecar.log"
 
     @property

@@ -79,7 +79,7 @@ class CellWorkload:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How the jobs of one kind are drawn: exponential gaps, tasks (rounded up) and durations.
+    """Distributions of the jobs of one kind: exponential gaps, tasks (rounded up) and durations.
 
     Attributes:
         gap_s: mean time between two arrivals.
@@ -441,7 +441,7 @@ SAMPLE_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOutcome:
-    """What one scheduler did.
+    """The results of one scheduler.
 
     Attributes:
         name: of the scheduler.

@@ -12,7 +12,7 @@ from treadle_lab.models.kernels import Queued, inner, remove_first, schedule
 
 
 class EventKind(IntEnum):
-    """What happens at an instant."""
+    """Kinds of events."""
 
     NOTHING = -1
     """Nothing more until the run ends."""
@@ -36,13 +36,13 @@ class Mode(IntEnum):
     """Places of what holds for a whole run, in `CellState.mode`."""
 
     PRIVATE = 0
-    """1: a scheduler decides on the cell as it was when it picked the job; 0: as it is when the decision ends."""
+    """1: a scheduler decides on the cell's state when it picked the job; 0: on that at the end of the decision."""
     COARSE = 1
     """1: a claim conflicts if its machine's sequence number has changed; 0: if its resources are gone."""
     GANG = 2
     """1: all claims of a transaction or none."""
     WORKERS = 3
-    """How many workers MapReduce jobs get, of `treadle.policy.mapreduce.WorkerPolicy`."""
+    """Parallelism of MapReduce jobs, a `treadle.policy.mapreduce.WorkerPolicy`."""
 
 
 class Total(IntEnum):
@@ -61,9 +61,9 @@ class Total(IntEnum):
     OFFER_PENDING = 9
     """1 if the allocator is going to look."""
     REQUESTS = 10
-    """How often a scheduler has begun to ask for offers."""
+    """Number of times that a scheduler has started to request offers."""
     SAMPLES = 11
-    """How many samples of the cell's use have been taken."""
+    """Number of samples of the cell's usage."""
 
 
 @tables
@@ -252,7 +252,7 @@ def decision_time(cell: CellState, job: int) -> float:
 
 @inner
 def put_back(cell: CellState, scheduler: int, job: int) -> None:
-    """After an attempt: let a job of which tasks are left try again, unless it has too many attempts."""
+    """After an attempt, let a job with remaining tasks try again, unless it has too many attempts."""
     if cell.left[job] == 0:
         return
     in_vain = cell.left[job] == cell.tasks[job] and cell.attempts[job] > ATTEMPTS_IN_VAIN_MAX
@@ -276,7 +276,7 @@ def use(cell: CellState, cpu: int) -> None:
 
 @inner
 def give_workers(cell: CellState, job: int) -> None:
-    """Let a job have as many workers as the policy says, and last as long as is predicted then."""
+    """Set a job's number of workers by the policy, and its predicted duration."""
     totals, cpu, memory = cell.totals, cell.cpu[job], cell.memory[job]
     idle = min(totals[Total.FREE_CPU] // cpu, totals[Total.FREE_MEMORY] // memory)
     used = totals[Total.ALL_CPU] - totals[Total.FREE_CPU]

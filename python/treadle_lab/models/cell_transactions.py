@@ -1,4 +1,4 @@
-"""How schedulers of a cell get at machines: offers of two levels, and transactions on shared state."""
+"""Access of schedulers to a cell's machines: two-level offers, and transactions on shared state."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _happen(cell: CellState, kind: int, subject: int) -> None:
 
 @inner
 def _request(cell: CellState, job: int) -> None:
-    """Queue a job; its scheduler asks for offers."""
+    """Queue a job; its scheduler requests offers."""
     enqueue(cell, job)
     scheduler = cell.scheduler[job]
     if cell.requested[scheduler] < 0:
@@ -115,7 +115,7 @@ def _offer(cell: CellState) -> None:
 
 @inner
 def _before(cell: CellState, a: int, b: int) -> bool:
-    """Say whether a scheduler has a lesser dominant share than another, or an equal one and asked first."""
+    """Return whether a scheduler has a smaller dominant share than another, or an equal one and an earlier request."""
     share_a, share_b = _share(cell, a), _share(cell, b)
     return share_a < share_b or (share_a == share_b and cell.requested[a] < cell.requested[b])
 
@@ -306,7 +306,7 @@ def _queue(cell: CellState, job: int) -> None:
 
 @inner
 def _begin(cell: CellState, scheduler: int) -> None:
-    """Let a scheduler that is idle pick its next job; the private copy is made now."""
+    """Let an idle scheduler pick its next job; its private copy is made now."""
     if cell.deciding[scheduler] >= 0 or cell.head[scheduler] < 0:
         return
     job = pick(cell, scheduler)

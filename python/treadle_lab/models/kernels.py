@@ -53,11 +53,11 @@ def on_all_cores(call: Callable[[T], R], items: Sequence[T], progress: Progress 
 
 
 class Tables(Protocol):
-    """What a queue needs of the tables of a run: `event_columns`, and its own counters in ``totals``."""
+    """The tables that an event queue needs: `event_columns`, and its own counters in ``totals``."""
 
     @property
     def totals(self) -> I64:
-        """Counters, the first of which are `Queued`."""
+        """Counters, starting with `Queued`."""
 
     @property
     def event_s(self) -> F64:
@@ -65,11 +65,11 @@ class Tables(Protocol):
 
     @property
     def event_order(self) -> I64:
-        """As which of all events each was scheduled."""
+        """Sequence number of each event by scheduling order."""
 
     @property
     def event_kind(self) -> I32:
-        """What happens."""
+        """Kind of each event."""
 
     @property
     def event_subject(self) -> I32:
@@ -95,7 +95,7 @@ def event_columns(count: int) -> dict[str, Any]:
 
 @inner
 def schedule(run: Tables, time_s: float, kind: int, subject: int) -> None:
-    """Let something happen at an instant."""
+    """Schedule an event."""
     at = run.totals[Queued.EVENTS]
     order = run.totals[Queued.ORDER]
     run.totals[Queued.EVENTS] = at + 1

@@ -109,7 +109,7 @@ def _best_draw(run: Workers, group: int, count: int) -> int:
 
 @inner
 def _second_draw(run: Workers, group: int, known: int) -> int:
-    """Return a random worker without long work as far as a map says; -1 if there is none."""
+    """Return a random worker without long work according to a map; -1 if there is none."""
     if known < 0:
         return _best_draw(run, group, size(run, group))
     worker = draw_unmarked(run, group, known)
@@ -163,7 +163,7 @@ def new_map(run: Workers) -> int:
 
 @inner
 def hand_map(run: Workers, worker: int, at: int) -> None:
-    """Let a worker have a map instead of the one that it has."""
+    """Replace a worker's map."""
     old = run.met[worker]
     if old == at:  # it gets several tasks of one job
         return
@@ -180,7 +180,7 @@ def hand_map(run: Workers, worker: int, at: int) -> None:
 MESSAGE_S: Final = 0.0005
 ROUND_TRIP_S: Final = 2 * MESSAGE_S
 VIEW_S: Final = 9
-"""A view of the queues is up to so old, and each wait in it is up to so much too long."""
+"""Maximum age of a view of the queues, and maximum overestimate of its waits, in seconds."""
 
 
 @inner
@@ -269,7 +269,7 @@ def _offer(run: Workers, used: int, most: int, waiting_s: float, worker: int) ->
 
 @inner
 def _settle_least(run: Workers, at: int, used: int) -> None:
-    """Let an entry sink until those below it wait longer."""
+    """Restore the heap below an entry: longer waits sink."""
     waiting_s, worker = run.best_s[at], run.best[at]
     while True:
         child = 2 * at + 1
@@ -291,7 +291,7 @@ def _before(a_s: float, a: int, b_s: float, b: int) -> bool:
 
 @inner
 def see_queues(run: Workers) -> None:
-    """Let the view be the queues as they are."""
+    """Update the view of the queues."""
     if run.mode[Mode.LONG] == Placement.LEAST_WAITING_SEEN:
         for worker in range(len(run.head)):
             run.seen_s[worker] = run.work_s[worker]
@@ -299,7 +299,7 @@ def see_queues(run: Workers) -> None:
 
 @inner
 def idle_worker(run: Workers, job: int, place: int) -> int:
-    """Return the place in `by_need`, from one on, of an idle worker that may run a job; -1 if there is none."""
+    """Return the place in `by_need`, from ``place`` on, of an idle worker that may run a job; -1 if there is none."""
     group = run.sent_to[job]
     while place < len(run.by_need):
         worker = run.by_need[place]
@@ -311,14 +311,14 @@ def idle_worker(run: Workers, job: int, place: int) -> int:
 
 @inner
 def wait_for_workers(run: Workers, job: int) -> None:
-    """Let a job wait of which tasks have not started."""
+    """Queue a job with tasks that have not started."""
     run.open_jobs[run.totals[Total.OPEN]] = job
     run.totals[Total.OPEN] += 1
 
 
 @inner
 def job_for(run: Workers, worker: int) -> int:
-    """Return the waiting job with least remaining work that a worker may run; -1 if there is none."""
+    """Return the waiting job with the least remaining work that a worker may run; -1 if there is none."""
     chosen, least_s, at = -1, np.inf, 0
     while at < run.totals[Total.OPEN]:
         job = run.open_jobs[at]
@@ -338,16 +338,16 @@ KEPT: Final = 0.98
 """Factor of a count from one heartbeat to the next: a window of 50 heartbeats."""
 WINDOW_S: Final = HEARTBEAT_S / (1.0 - KEPT)
 BUSY_MAX: Final = 0.99
-"""A worker is taken to be no busier than that, so that its expected wait is finite."""
+"""Upper bound of a worker's assumed utilisation, so that its expected wait is finite."""
 NEED_BEATS: Final = 10
 """Heartbeats from one look at who is needed to the next."""
 NEED_LEVELS: Final = 256
 WEIGHT: Final = 16.0
 """By how much demand over supply counts against remaining work."""
 DRAWS: Final = 2
-"""Workers that are asked for each probe of a job without constraints."""
+"""Number of workers sampled for each probe of a job without constraints."""
 CONSTRAINED_DRAWS: Final = 5
-"""Workers that are asked for each probe of a job with constraints: fewer can run it, and they differ more."""
+"""The same for a job with constraints: fewer workers can run it, and they differ more."""
 SAMPLE: Final = 20
 """Workers at which a job looks before it gives up a soft constraint."""
 
@@ -388,7 +388,7 @@ def _expected_wait(started: float, sum_s: float, square_s: float) -> float:
 
 @inner
 def _sort_by_need(run: Workers) -> None:
-    """Let `by_need` be the workers by level of need, then by index."""
+    """Sort `by_need`: workers by level of need, then by index."""
     most = 0.0
     for worker in range(len(run.head)):
         most = max(most, run.need[worker])
@@ -410,7 +410,7 @@ def _level(need: float, most: float) -> int:
 
 @inner
 def count_arrival(run: Workers, job: int) -> None:
-    """Note what a job asks for that has come."""
+    """Count the demand of a new job."""
     group = run.sent_to[job]
     run.asked_s[group] += run.estimate_s[job] * run.tasks[job]
     if run.is_long[job] == 0:
@@ -429,7 +429,7 @@ def count_start(run: Workers, worker: int, job: int, took_s: float) -> None:
 
 @inner
 def more_draws(run: Workers, group: int) -> int:
-    """Return how many further workers are asked for each probe of a job that runs on a group; 0 if none is spared."""
+    """Return how many further workers are sampled for each probe of a job that runs on a group; 0 if none is spared."""
     if run.mode[Mode.SCARCITY] == 0:
         return 0
     return CONSTRAINED_DRAWS - 1 if group > 0 else DRAWS - 1
@@ -447,7 +447,7 @@ def better_place(run: Workers, worker: int, other: int) -> int:
 
 @inner
 def negotiate(run: Workers, job: int) -> None:
-    """Let a job give up its soft constraints if its tasks would wait longer for them than they gain."""
+    """Drop a job's soft constraints if its tasks would wait longer for them than they gain."""
     full, hard = run.group[job], run.hard_group[job]
     if full == hard or _idle(run, full) >= run.tasks[job]:
         return

@@ -18,10 +18,10 @@ from treadle_lab.models.kernels import Queued, inner
 
 
 class EventKind(IntEnum):
-    """What happens at an instant."""
+    """Kinds of events."""
 
     FREE = 0
-    """A task of a worker has ended, or the worker learned that there is none; the subject is the worker."""
+    """A task of a worker has ended, or there is none for it; the subject is the worker."""
     DELIVER = 1
     """Probes arrive; the subject is the batch."""
     BEAT = 2
@@ -29,7 +29,7 @@ class EventKind(IntEnum):
 
 
 class Placement(IntEnum):
-    """Who decides where a job's tasks run."""
+    """The component that places a job's tasks."""
 
     PROBES = 0
     """Random workers are probed; the first that have room get the tasks."""
@@ -50,7 +50,7 @@ class Order(IntEnum):
     SRPT = 2
     """Least remaining work."""
     PHOENIX = 3
-    """As Eagle, and by demand over supply where the wait is long."""
+    """The same as Eagle, and by demand over supply where the wait is long."""
     NONE = 4
     """Workers have no queues."""
 
@@ -95,7 +95,7 @@ class Total(IntEnum):
     BATCHES = 4
     TARGETS = 5
     FREE_MAPS = 6
-    """How many maps of long work are not used."""
+    """Number of unused maps of long work."""
     UNFINISHED = 7
     BEATS = 8
     OPEN = 9
@@ -117,7 +117,7 @@ class Real(IntEnum):
     NEWEST = 5
     """When the newest map was made that a job's probes have met."""
     SPARING = 6
-    """How much work of others that a long task displaces counts against waiting."""
+    """Weight of the others' work that a long task displaces, against waiting."""
 
 
 @tables
@@ -221,7 +221,7 @@ def size(run: Workers, group: int) -> int:
 
 @inner
 def long_part(run: Workers, group: int) -> int:
-    """Return where a group's members of the long partition begin; all are taken if there is none."""
+    """Return the start of a group's members in the long partition; all members if there is none."""
     short_only = run.short_only[group]
     return run.member_start[group] + (0 if short_only == size(run, group) else short_only)
 
@@ -260,7 +260,7 @@ def is_marked(run: Workers, at: int, worker: int) -> bool:
 
 @inner
 def draw_unmarked(run: Workers, group: int, at: int) -> int:
-    """Return a random worker of a group that has no long work as far as a map says; -1 if there is none.
+    """Return a random worker of a group without long work according to a map; -1 if there is none.
 
     Those in front of the long partition never have any, but a group without one in it has long work there too.
     """
@@ -289,7 +289,7 @@ CAP: Final = 5.0
 
 @inner
 def append(run: Workers, worker: int, job: int) -> None:
-    """Let a new probe of a job stand at the end of a worker's queue."""
+    """Append a new probe of a job to a worker's queue."""
     probe = run.totals[Total.FREE_PROBE]
     run.totals[Total.FREE_PROBE] = run.probe_next[probe]
     run.probe_job[probe] = job
@@ -359,7 +359,7 @@ class Trace:
     long_percent: float = 83.0
 
     def __len__(self) -> int:
-        """How many jobs there are."""
+        """Number of jobs."""
         return len(self.arrival_s)
 
     @property

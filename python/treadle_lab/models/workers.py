@@ -49,7 +49,7 @@ from treadle_lab.models.worker_state import (
 )
 
 CONTACTS: Final = 10
-"""How many others an idle worker asks for probes."""
+"""Number of other workers that an idle worker asks for probes."""
 
 
 @kernel
@@ -85,7 +85,7 @@ def run_workers(run: Workers) -> None:
 
 @inner
 def _deliver(run: Workers, batch: int) -> None:
-    """Let probes stand at the ends of queues."""
+    """Append probes to queues."""
     job, start = run.batch_job[batch], run.batch_start[batch]
     placed = is_placed(run, job)
     at = new_map(run) if placed and run.mode[Mode.AVOID] != 0 else -1
@@ -102,7 +102,7 @@ def _deliver(run: Workers, batch: int) -> None:
 
 @inner
 def _take(run: Workers, worker: int) -> None:
-    """Let a worker ask for a task of the job of its next probe, and run it if there is one."""
+    """Let a worker request a task of the job of its next probe, and run it if there is one."""
     probe = next_probe(run, worker)
     job, now_s = run.probe_job[probe], run.reals[Real.NOW]
     placed = is_placed(run, job)
@@ -162,7 +162,7 @@ def _start(run: Workers, worker: int, job: int) -> None:
 
 @inner
 def _free(run: Workers, worker: int) -> None:
-    """Let a worker go on, whose task has ended or who got none."""
+    """Continue a worker whose task has ended or that got none."""
     run.work_s[worker] -= run.running_s[worker]
     run.running_s[worker] = 0.0
     run.is_busy[worker] = 0
@@ -208,7 +208,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Eligible:
-    """Who may run where; group 0 is all workers.
+    """The workers that may run each group's jobs; group 0 is all workers.
 
     Attributes:
         workers: of each group, shape (groups, workers).
@@ -233,7 +233,7 @@ class Groups:
     """Collects groups; the same workers are one group."""
 
     def __init__(self, workers: int) -> None:
-        """Begin with all workers."""
+        """Start with the group of all workers."""
         self.rows: list[Flags] = [np.ones(workers, np.bool_)]
         self._known = {self.rows[0].tobytes(): 0}
 

@@ -39,7 +39,7 @@ TPCH_MACHINES: Final = 8
 GENERATED_MACHINES: Final = 4
 QUEUES: Final = ("left", "right")
 WRONG_FACTORS: Final = (1.5, 3.0, 10.0)
-"""Durations that are believed are off by up to so much, either way, each stage by itself."""
+"""Maximum factors of wrong durations, either way, by stage."""
 ALONE: Final = Shape(machines=4, depth=(4, 8), stages=(10, 30), tasks=(300, 800))
 """DAGs that run alone by wrong plans."""
 UNCHECKED: Final = 1000.0
@@ -54,12 +54,12 @@ SWEEP: Final = (0.0, 0.5, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is run."""
+    """Sizes of the experiment."""
 
     jobs: int = 40
     load: float = 0.6
     tick_ms: int = TICK_MS
-    """How often the engine decides."""
+    """Interval of decisions in ms."""
     alone: int = 20
     """DAGs that run alone by wrong plans."""
     sweep_jobs: int = 20

@@ -41,14 +41,14 @@ NAMED: Final = {scheme.name: scheme for scheme in SCHEMES}
 COUNTED: Final = "counted"
 """Level of resources that could be overbooked, and are not."""
 COMPARED: Final = (BFS.name, BFS_CORES.name, TETRIS.name, TETRIS_ALL.name)
-"""What schemes are compared with, where it was run."""
+"""The baselines of schemes, where they were run."""
 WORKLOADS: Final = ("generated", "production", "tpch")
 """``production``: generated, with four resources of which two may be overbooked, and edges mostly one to one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many jobs on how many machines."""
+    """Number of jobs and machines."""
 
     jobs: int
     machines: int
@@ -60,16 +60,16 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What schemes are compared at."""
+    """The conditions of a comparison."""
 
     workload: str
     size: Size
     load: float
     tick_ms: int
     wrong: float
-    """Durations that are believed are off by up to so many times; 1: they are right."""
+    """Maximum factor of wrong durations; 1: correct ones."""
     usage: tuple[float, float]
-    """What part of the network and disk that they ask for tasks use. Overbooking is right for one of them alone."""
+    """Fraction of the requested network and disk that tasks use. Overbooking is correct for one value only."""
 
 
 def shown_range(part: tuple[float, float]) -> str:
@@ -139,7 +139,7 @@ class Selection:
     tpch: Path | None
 
     def cells(self) -> list[tuple[Point, Scheme, Variation]]:
-        """Return the rows of the result: a point, a scheme as it is set there, and how that differs."""
+        """Return the rows of the result: a point, a scheme with its settings there, and its variation."""
         found = []
         for point in self.levels.points():
             resources = _mix(point).resources

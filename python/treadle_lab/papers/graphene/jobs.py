@@ -30,14 +30,14 @@ TASKS: Final = (100, 1200)
 OVERBOOKABLE: Final = ("network", "disk")
 """The resources overbooked in the paper: with less of them a task takes longer, and does not fail."""
 PRODUCTION: Final = (*RESOURCES, "disk")
-"""What tasks of jobs as in production ask for: the paper's four resources."""
+"""Resources of the tasks of production jobs: the paper's four."""
 ONE_TO_ONE: Final = 0.8
 """In DAGs as in production, where most edges are one to one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """What generated jobs are like; demands of TPC-H-shaped jobs too, which were not measured."""
+    """Properties of generated jobs; also demands of TPC-H-shaped jobs, which were not measured."""
 
     machines: int = 8
     long_share: float = Shape().long_share
@@ -150,14 +150,14 @@ SCHEDULES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """Settings instead of a scheme's own; None leaves one as it is."""
+    """Settings instead of a scheme's own; None leaves one unchanged."""
 
     srpt_weight: float | None = None
     """Weight of the remaining work in perfScore."""
     candidates: int | None = None
-    """How many rows compete; 0: all."""
+    """Number of competing rows; 0: all."""
     overbook: float | None = None
-    """How many times what there is of `treadle_lab.papers.graphene.jobs.OVERBOOKABLE` may be given out."""
+    """Overbooking factor of `treadle_lab.papers.graphene.jobs.OVERBOOKABLE`."""
 
 
 AS_IT_IS: Final = Variation()
@@ -182,7 +182,7 @@ class Scheme:
         return replace(settings, plans=Plans(**self.plans), seed=seed)
 
     def varied(self, variation: Variation, resources: Sequence[str] = RESOURCES) -> Scheme:
-        """Return the scheme with other settings; those of perfScore change nothing where there is none.
+        """Return the scheme with other settings; those of perfScore have no effect without it.
 
         Args:
             variation: the settings

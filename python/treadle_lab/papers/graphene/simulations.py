@@ -58,7 +58,7 @@ class BatchBounds:
     path_ms: int
     """The latest that a job would end which has the cluster to itself, task by task along its longest path."""
     planner_ms: int
-    """The planner's bound on all jobs as one DAG, not less than the others; if nothing is given out twice."""
+    """The planner's bound on all jobs as one DAG, not less than the others; without overbooking."""
     one_plan_ms: int
     """By a plan."""
     one_breadth_first_ms: int
@@ -172,7 +172,7 @@ TICK_MS: Final = 100
 REMEMBERED: Final = 10_000
 """Plans kept between schemes."""
 Plans = dict[tuple[int, tuple[tuple[str, float], ...], int], PlanSource]
-"""What made plans so far, by machines, what each has, and schedules."""
+"""Plan sources so far, by machines, capacity of each, and schedules."""
 WINDOWS_S: Final = (10, 60, 240)
 """Over which fairness is compared; the paper's three are lost."""
 
@@ -319,7 +319,7 @@ def jain_by_window(run: SimulatedRun) -> dict[int, float]:
 
 
 def _has_job(apps: Any, leaf: int, begin_ms: int, end_ms: int) -> bool:
-    """Say whether a queue has a job throughout a window."""
+    """Return whether a queue has a job throughout a window."""
     here = apps["queue"] == leaf
     return bool((here & (apps["arrival_ms"] <= begin_ms) & (apps["finish_ms"] >= end_ms)).any())
 
@@ -385,10 +385,10 @@ class SchemeRun:
 
     draw: Draw | OneDag
     scheme: Scheme
-    """As it was varied."""
+    """The scheme with its variation."""
     tick_ms: int = TICK_MS
     wrong: float = 1.0
-    """Durations that are believed are off by up to so many times; 1: they are right."""
+    """Maximum factor of wrong durations; 1: correct ones."""
 
     @property
     def title(self) -> str:
@@ -409,7 +409,7 @@ class SchemeRun:
         return misjudged(self.draw.workload(), self.wrong, self.draw.seed) if self.wrong > 1.0 else None
 
     def run(self) -> dict[str, Any]:
-        """Return the result as it is kept."""
+        """Return the result in stored form."""
         draw = self.draw
         return document_of(
             run_scheme(

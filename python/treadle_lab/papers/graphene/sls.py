@@ -43,7 +43,7 @@ from treadle_lab.sls.play import (
 NETWORK: Final = "network"
 """A resource type by resource-types.xml; nothing stands behind it."""
 EARLIER_RUNS: Final = 2
-"""How many runs of a recurring job are needed before plans go by them."""
+"""Number of runs of a recurring job before plans use its history."""
 
 
 def runs_before(dag: Dag, key: RecurrenceKey) -> list[JobRun]:
@@ -67,7 +67,7 @@ def runs_before(dag: Dag, key: RecurrenceKey) -> list[JobRun]:
 
 
 WAIT_MS: Final = 5_000
-"""How long a plug-in waits for a plan."""
+"""How long a plug-in waits for a plan, in ms."""
 TIMES: Final = 0.1
 """Durations in the testbed over those of the DAGs."""
 HEARTBEAT_MS: Final = 100
@@ -83,7 +83,7 @@ USER: Final = "ann"
 
 @dataclass(frozen=True, slots=True)
 class TestbedScheme:
-    """Who orders the tasks of a DAG, and who places containers."""
+    """The ordering of a DAG's tasks, and the scheduler that places containers."""
 
     name: str
     title: str
@@ -107,7 +107,7 @@ SCHEMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is played."""
+    """Size of the experiment."""
 
     jobs: int = 48
     nodes: int = 16
@@ -140,7 +140,7 @@ def named(number: int) -> str:
 
 
 def dags_of(seed: int, size: Size) -> list[tuple[int, Dag]]:
-    """Return when each DAG of a draw comes in the testbed, and the DAG as it is played."""
+    """Return the arrival of each DAG of a draw in the testbed, and the DAG to run."""
     mix = Mix(size.nodes)
     jobs = arrivals(generated(mix), mix, seed, size.jobs, size.load).jobs
     return [(round(TIMES * job.arrival_ms), _played(named(at), job.dag)) for at, job in enumerate(jobs)]

@@ -230,7 +230,7 @@ def medians(run: Run) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class JobSpans:
-    """From when to when jobs are there, and in which queues."""
+    """Start, end and queue of jobs."""
 
     queues: Sequence[str]
     """By `queue_of`."""
@@ -307,7 +307,7 @@ LAYOUTS: Final = {
 }
 
 Found = Mapping[tuple[str, int], dict[str, Any]]
-"""What `run_scheme` returned, by scheme and seed."""
+"""The results of `run_scheme`, by scheme and seed."""
 
 
 def rows_of(found: Found, titles: Mapping[str, str] = TITLES, beside: str = "") -> dict[str, list[Row]]:

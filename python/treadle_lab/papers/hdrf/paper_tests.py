@@ -70,7 +70,7 @@ class Step:
 
     @property
     def title(self) -> str:
-        """What happens, in a few words."""
+        """A short description."""
         came = f"{', '.join(self.join)} {'come' if len(self.join) > 1 else 'comes'}" if self.join else ""
         went = f"{', '.join(self.leave)} {'leave' if len(self.leave) > 1 else 'leaves'}" if self.leave else ""
         return ", ".join(part for part in (came, went) if part)
@@ -119,7 +119,7 @@ class HdrfTest:
         return Tree({"cpu": capacity, "gpu": capacity}, Group("root", tuple(groups)))
 
     def shares(self, algorithm: str) -> list[dict[str, float]]:
-        """After each step the tasks of the leaves that are there, as one of `fairness.ALGORITHMS` has it."""
+        """Return the tasks of the present leaves after each step, by one of `fairness.ALGORITHMS`."""
         present: set[str] = set()
         shares = []
         for step in self.steps:
@@ -197,7 +197,7 @@ PLENTY_VCORES: Final = 4096
 
 @dataclass(frozen=True)
 class Settings:
-    """How a test is played, in milliseconds of the testbed."""
+    """Times of a test, in milliseconds of the testbed."""
 
     task_ms: int = 600
     """The mean duration of a task; it lies evenly between half and one and a half of it."""
@@ -317,7 +317,7 @@ def run_of(test: HdrfTest, scheduler: str, settings: Settings, played: Played) -
 
 
 TOLERANCE = 1.0
-"""How many containers a leaf may have more or fewer than the paper's share of it."""
+"""Maximum deviation of a leaf from the paper's share, in containers."""
 
 
 def off(step: StepResult, expected: dict[str, float]) -> dict[str, float]:
@@ -327,7 +327,7 @@ def off(step: StepResult, expected: dict[str, float]) -> dict[str, float]:
 
 
 def faults(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list[str]:
-    """Say who starves and what lies idle.
+    """Return which leaves starve and which resources idle.
 
     A leaf starves that has nothing though the paper gives it at least one task. A resource lies idle if more of it is
     unused than in the paper's shares, by more than the largest task needs of it.

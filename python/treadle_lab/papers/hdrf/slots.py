@@ -44,7 +44,7 @@ CAPACITY: Final = {"n1": 25, "n2": 25, "n3": 50}
 BINS: Final = {"0-20": (0, 20), "20-149": (20, 150), "150-499": (150, 500), "500 and more": (500, 10**9)}
 """Tasks of a job, the lower bound included; the paper has 20 in two bins."""
 PAPER_S: Final = {HDRF: 1379, "slots-4": 1446, "slots-5": 1514, "slots-6": 1732}
-"""How long the job schedule takes."""
+"""Duration of the job schedule in seconds."""
 PAPER_GAIN: Final[Mapping[str, tuple[int, ...]]] = {
     "slots-4": (0, 4, 33, 107),
     "slots-5": (166, 129, 112, 32),

@@ -55,7 +55,7 @@ class Comparison:
 
     @property
     def tolerance(self) -> float:
-        """How far apart the two means may be: 4 sd sqrt(1/n + 1/m), with the larger deviation, and a little more."""
+        """Return the maximum difference of the means: 4 sd sqrt(1/n + 1/m), with the larger deviation, and a margin."""
         sd = max(self.ours.sd, self.theirs.sd)
         return DEVIATIONS * sd * sqrt(1 / self.ours.n + 1 / self.theirs.n) + TOLERANCES[self.figure]
 
@@ -122,7 +122,7 @@ def compare(runs: Sequence[Run], reference: Mapping[Key, list[Row]]) -> list[Com
 
 
 SATURATED = 0.95
-"""A scheduler that is busy for so much of the time is saturated."""
+"""A scheduler is saturated from this busyness on."""
 
 
 @dataclass(frozen=True, slots=True)

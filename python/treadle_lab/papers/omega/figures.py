@@ -45,7 +45,7 @@ class Figure:
     title: str
     points: tuple[Point, ...]
     quick: tuple[Point, ...]
-    """What of it `--quick` runs."""
+    """The points of `--quick`."""
 
 
 @dataclass(frozen=True, slots=True)

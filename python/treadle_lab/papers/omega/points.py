@@ -42,7 +42,7 @@ REMEDY: Final = "a line is architecture,machines,batch_rate_factor,t_job_service
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a run is of.
+    """The parameters of a run.
 
     Attributes:
         architecture: a name of `ARCHITECTURES`, or omegaN for N batch schedulers.

@@ -32,7 +32,7 @@ from treadle_lab.rows import Results, Table
 
 CONFLICTS_WITHIN: Final = 0.10
 BUSYNESS_WITHIN: Final = 0.03
-"""How far real engines may be from the cell, relative to it."""
+"""Maximum deviation of real engines from the cell, relative to it."""
 
 SCHEDULERS: Final = {"S": JobKind.SERVICE, "B1": JobKind.BATCH}
 T_TASK_S: Final = 0.005
@@ -44,7 +44,7 @@ _SERVICE: Final = Draw(gap_s=10.0, tasks=5.0, duration_s=170.0, joint=True)
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What both run: a small cell, three quarters full, with long decisions: a few hours have conflicts enough."""
+    """The common load: a small cell, three quarters full, with long decisions, so that a few hours have conflicts."""
 
     machines: int = 100
     hours: float = 8.0
@@ -69,7 +69,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What one scheduler did in one run."""
+    """The results of one scheduler in one run."""
 
     busyness: float
     transactions: int
@@ -99,7 +99,7 @@ class Agreement:
 
     @property
     def within(self) -> bool:
-        """Say whether that is within the tolerance."""
+        """Return whether it is within the tolerance."""
         return self.tolerance is None or abs(self.difference) <= self.tolerance
 
 

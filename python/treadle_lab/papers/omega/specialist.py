@@ -33,7 +33,7 @@ from treadle_lab.papers.omega.points import MACHINES, GoogleDay
 
 FIGURES: Final = ("15", "16")
 USUAL_WORKERS: Final = np.array([5, 11, 200, 1000])
-"""What users ask for most often (section 6)."""
+"""The most frequent numbers of requested workers (section 6)."""
 MAPREDUCE_PERCENT: Final = 20
 """Percentage of MapReduce jobs."""
 WORKER_CPU: Final = 1_000
@@ -125,7 +125,7 @@ def read_mapreduce(sample: Path) -> MapReduceJobs:
 
 
 def requested_workers(maps: I32, reduces: I32) -> I32:
-    """Return what a user asks for: the largest usual number of workers that a job keeps busy, but 5 where it has them.
+    """Return the workers that users request: the largest usual number that a job keeps busy, but 5 where it has them.
 
     The paper says which numbers are usual, not which jobs have them; the rule is ours.
     """
