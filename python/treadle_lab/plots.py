@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DASHES: Final = ("-", "--", ":", "-.")
-"""Lines of a panel can be told from each other in grey."""
+"""Line styles of a panel, distinguishable in grey."""
 
 
 class Line(NamedTuple):
@@ -42,7 +42,7 @@ class Panel:
     y: str
     title: str = ""
     scales: tuple[str, str] = ("linear", "linear")
-    """Of x and y, by matplotlib; symlog is for waits, of which some are 0."""
+    """Scales of x and y, by matplotlib; symlog is for waits, some of which are 0."""
     x_range: tuple[float | None, float | None] = (None, None)
     marker: str = ""
     level: float | None = None

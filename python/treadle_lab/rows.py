@@ -217,7 +217,7 @@ def json_text(document: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How rows become a table: see `pivot`."""
+    """The conversion of rows to a table: see `pivot`."""
 
     title: str
     names: tuple[str, ...] = ("",)
@@ -226,14 +226,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What an experiment found."""
+    """The results of an experiment."""
 
     layouts: Mapping[str, Layout]
     """By the name of a table."""
     rows: Mapping[str, Sequence[Row]]
     """By the name of their table; tables without a run have none."""
     facts: dict[str, Any]
-    """What else goes into the document, its seeds among it."""
+    """Other content of the document, including its seeds."""
     others: Mapping[str, Table] = field(default_factory=dict)
     """Tables that are no figures of rows, by name."""
 
@@ -248,7 +248,7 @@ class Results:
         return found | {name: table for name, table in self.others.items() if table.rows}
 
     def figure(self, table: str, figure: str, series: str = "", x: str = "") -> Interval:
-        """Return a figure of a series over draws; NaN if there is none."""
+        """Return a figure of a series over draws; NaN without any."""
         return figure_of([row for row in self.rows[table] if (row.figure, row.series, row.x) == (figure, series, x)])
 
     def as_json(self) -> dict[str, Any]:

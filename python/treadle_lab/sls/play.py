@@ -51,16 +51,16 @@ class Cluster:
     heartbeat_ms: int = 250
     """Heartbeat of nodes and of application masters: real ones' second, compressed as durations are."""
     least_mb: int = 256
-    """What memory is rounded up to."""
+    """Granularity of memory in MB."""
     masters_share: float = 0.5
     """Maximum fraction of the cluster for application masters."""
     resources: Mapping[str, int] = field(default_factory=dict)
-    """What a node has besides memory and virtual cores, by resource type."""
+    """Resources of a node besides memory and virtual cores, by resource type."""
     tree: Mapping[str, str] = field(default_factory=dict)
-    """What capacity-scheduler.xml has of queues; none: one queue, of which each user may have all."""
+    """Queues in capacity-scheduler.xml; empty: one queue without user limits."""
 
     def host(self, number: int) -> str:
-        """Return the host of a node, of which the first is 0."""
+        """Return the host of a node, numbered from 0."""
         return str(FIRST_ADDRESS + number)
 
     @property
@@ -102,7 +102,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Scheduling:
-    """Who schedules: the stock scheduler, or Treadle under a treadle.yaml."""
+    """The scheduler: the stock one, or Treadle under a treadle.yaml."""
 
     name: str
     policy: str | None = None
@@ -187,7 +187,7 @@ class ScriptedJob:
     master_mb: int = 1024
     tags: tuple[str, ...] = ()
     requires: Mapping[str, str] = field(default_factory=dict)
-    """What its tasks' nodes must be: attributes and their values. Said to the ResourceManager by a tag."""
+    """Required attributes of its tasks' nodes, with values. The ResourceManager receives them in a tag."""
     until_ms: int = 0
     """When it leaves, whatever of it is undone; 0: when its tasks have ended."""
 
@@ -219,7 +219,7 @@ class Script:
 
     @property
     def tasks(self) -> int:
-        """How many tasks all jobs have."""
+        """Number of tasks of all jobs."""
         return sum(len(stage.durations_ms) for job in self.jobs for stage in job.stages)
 
     def as_json(self) -> dict[str, Any]:
@@ -315,16 +315,16 @@ MOST_LATE: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How close a run was to its script."""
+    """Accuracy of a run relative to its script."""
 
     heartbeats_share: float
     """Nodes' heartbeats that the ResourceManager handled, of those that were due while containers ran."""
     late_ms: float
     """By how much the latest submission was behind the script, measured from the one that was least behind."""
     late_most_ms: float
-    """How much is still taken for in time."""
+    """Maximum delay that counts as in time."""
     held_over_work: float
-    """How long tasks had their containers, by their masters' clocks, over how long they were to run."""
+    """Container time of tasks, by their masters' clocks, over their scripted time."""
     decide_p50_ms: float | None = None
     """Median decision time of the engine; None without decisions."""
     decide_p99_ms: float | None = None
@@ -401,12 +401,12 @@ class PlayedJob:
     submitted_ms: int = 0
     """After the run's first submission."""
     tasks_ms: tuple[tuple[int, int], ...] = ()
-    """When a task got each container and when its master heard of its end, after the submission; -1: never."""
+    """When a task got each container and when its master knew of its end, after the submission; -1: never."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a run has shown."""
+    """Results of a run."""
 
     jobs: tuple[PlayedJob, ...]
     """In the script's order."""

@@ -133,18 +133,18 @@ def capacity_scheduler(mode: Mode) -> dict[str, str]:
 
 POLL_S: Final = 0.25
 END_S: Final = 15.0
-"""How long a simulation may take to end after SIGTERM before it is killed."""
+"""How long a simulation may take to end after SIGTERM before it is killed, in seconds."""
 
 _COMPLAINTS: Final = {
     "rm.log": re.compile(r" (ERROR|FATAL) "),
     "out.txt": re.compile(r"^(Error|Exception|Caused by|[\w.]+(Exception|Error)\b)"),
 }
-"""What an error looks like in each file that a simulation writes."""
+"""Patterns of errors in each file that a simulation writes."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all runs of a benchmark have in common."""
+    """Common settings of all runs of a benchmark."""
 
     workload: Workload
     class_path: list[Path]
@@ -166,7 +166,7 @@ class CpuSample:
 
 @dataclass
 class Run:
-    """What a run left: the measurements of the JVM, and the sidecar's CPU time as seen from outside."""
+    """Results of a run: the measurements of the JVM, and the sidecar's CPU time as measured from outside."""
 
     mode: Mode
     measurements: dict[str, Any] = field(default_factory=dict)

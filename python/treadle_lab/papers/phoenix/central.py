@@ -182,7 +182,7 @@ def _outcome(done: SimulatedRun, trace: Trace, eligible: Eligible, machine_of: I
 
 CPU_S_PER_HOUR: Final = 5.0
 CPU_S_PER_TASK: Final = 0.001
-"""About what a run takes: an hour of the trace has 3,600 decisions, of which many find nothing to do."""
+"""Approximate CPU time per task: an hour of the trace has 3,600 decisions, many of which find nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)

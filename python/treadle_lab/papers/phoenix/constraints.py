@@ -25,7 +25,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Machines:
-    """What machines have, by attribute.
+    """Values of machines, by attribute.
 
     Args:
         slots: how many machines there are
@@ -70,7 +70,7 @@ class Machines:
 
 @dataclass(frozen=True, slots=True)
 class JobConstraints:
-    """What a job asks for.
+    """The constraints of a job.
 
     Attributes:
         hard: without which its tasks cannot run.
@@ -86,7 +86,7 @@ ANYTHING: Final = JobConstraints(ANY, ANY)
 
 @dataclass(frozen=True, slots=True)
 class TraceConstraints:
-    """What machines have, and what jobs ask for by their places in the trace."""
+    """Values of machines, and constraints of jobs by their places in the trace."""
 
     machines: Machines
     asked: Mapping[int, JobConstraints]
@@ -120,7 +120,7 @@ def eligible_of(trace: Trace, machines: Machines, constraints: Mapping[int, JobC
 
 
 def _group(wanted: Conjunction, machines: Machines, groups: Groups, rows: dict[Conjunction, int]) -> int:
-    """Return the number of the group of machines that meet a conjunction; -1 if there is none."""
+    """Return the number of the group of machines that satisfy a conjunction; -1 if there is none."""
     if wanted not in rows:
         eligible = machines.meeting(wanted)
         rows[wanted] = groups.number(eligible) if eligible.any() else -1
@@ -170,7 +170,7 @@ SHARE_MAX: Final = 0.95
 
 
 def shares(kind: Kind, supply: float) -> list[float]:
-    """Return for each value the share of machines that meet it when asked for."""
+    """Return for each value the fraction of machines that satisfy a request for it."""
     share = min(SHARE_MAX, supply / kind.slowdown)
     return [share / 2**at for at in range(len(kind.values))]
 
@@ -223,7 +223,7 @@ def made_for(trace: Trace, slots: int, supply: float, seed: int, constrained: fl
 
 
 def _met(wanted: JobConstraints, have: Machines) -> JobConstraints:
-    """Return what a job asks for, with one hard condition left of two that no machine of a small cluster meets."""
+    """Return a job's constraints, less one of two hard conditions that no machine of a small cluster satisfies."""
     if have.meeting(wanted.hard).any():
         return wanted
     return replace(wanted, hard=conjunction(wanted.hard.predicates[:1]))
@@ -313,7 +313,7 @@ def yahoo(jobs: int = YAHOO_JOBS, seed: int = YAHOO_SEED) -> Trace:
 
 
 def between(known: Mapping[float, float], shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return quantiles of a distribution of which some are known.
+    """Return quantiles of a distribution from some known ones.
 
     Logarithms are interpolated over the normal distribution's quantiles, so that two known ones make it log-normal;
     beyond the last it goes on as it came.

@@ -122,7 +122,7 @@ class Claim:
 
     @property
     def name(self) -> str:
-        """As in results."""
+        """The name in results."""
         upper = "" if self.most is None else f" (the paper's up to {self.most:g})"
         return f"{self.above}/{self.under} {self.kind} {self.figure}{upper}"
 
@@ -173,7 +173,7 @@ LOST: Final = (
 
 
 def ratios_of(runs: Sequence[Run], claims: Sequence[Claim] = CLAIMS) -> Iterator[Row]:
-    """Yield the ratios of which both systems were run."""
+    """Yield the ratios of systems that were both run."""
     by_run = {(run.system, run.seed): run for run in runs}
     for claim in claims:
         for (system, seed), run in by_run.items():

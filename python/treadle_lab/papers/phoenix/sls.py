@@ -49,7 +49,7 @@ SHORT: Final = "short"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How large a round is."""
+    """Size of a round."""
 
     short_jobs: int
     short_tasks: int
@@ -59,9 +59,9 @@ class Settings:
     slots: int
     """Tasks at a time in the cluster."""
     short_ms: int = 1_000
-    """How long a task of a short job sleeps."""
+    """Sleep time of a task of a short job, in ms."""
     long_ms: int = 8_000
-    """How long a task of a long job sleeps."""
+    """Sleep time of a task of a long job, in ms."""
     load: float = 0.7
     """Average number of slots used by long jobs."""
 
@@ -111,7 +111,7 @@ SPREAD: Final = (0.5, 1.5)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large the testbed is."""
+    """Size of the testbed."""
 
     nodes: int = 200
 
@@ -177,7 +177,7 @@ GOALS: Final = {("stock", P90): 0.7, ("srpt", P90): 1.05, ("srpt", LONG): 1.05}
 REJECTIONS_MAX: Final = 0.01
 """Proposals for nodes that asks may not use, of all; an engine that knows makes next to none."""
 SHORT_JOBS: Final = 200
-"""How many each scheduler must have had for an answer."""
+"""Minimum number of short jobs of each scheduler for a result."""
 LAYOUTS: Final = {
     "phoenix-testbed": Layout("Completion times, containers on other nodes, and what was turned down", ("scheduler",)),
     "phoenix-testbed-goals": Layout("Ours over others', round by round"),

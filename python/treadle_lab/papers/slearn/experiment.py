@@ -90,12 +90,12 @@ def scenario_of(nodes: int) -> ScenarioModel:
 
 
 class Ran(NamedTuple):
-    """What a run has shown."""
+    """Results of a run."""
 
     completion_ms: F64
     """Completion time of each job."""
     wall_s: float
-    """How long the simulation took."""
+    """Wall time of the simulation in seconds."""
     wait_ms: F64 | None
     """See `Outcome`; None where it was not taken."""
 

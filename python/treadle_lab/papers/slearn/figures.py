@@ -110,7 +110,7 @@ def _spread(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 AGAINST: Final = "3sigma-paper"
-"""What SLearn is compared with: the paper has its own 3Sigma."""
+"""The baseline of SLearn: the paper has its own 3Sigma."""
 SEGMENTS: Final = {"below 0.04": 0.04, "0.04 to 1.90": 1.90, "above 1.90": float("inf")}
 """The paper's three segments of normalised waiting times, and where each ends."""
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]

@@ -158,7 +158,7 @@ TITLES: Final = {each.name: each.title for each in (*SCHEMES, *shipped_apart())}
     "pilots": "pilots",
     "median": "median of earlier jobs",
 }
-"""What results call schemes and estimators."""
+"""Titles of schemes and estimators in results."""
 
 
 THIN_LIMIT: Final = 3
@@ -176,11 +176,11 @@ class _Job:
     widths: list[int]
     """Width of each stage; one starts when the previous one has ended."""
     hint_ms: list[float]
-    """How long history says that a task takes, by stage; empty: it was not asked."""
+    """Task durations by history in ms, by stage; empty: no history."""
     deviations_ms: list[float]
     stage: int = 0
     may_begin: int = 0
-    """How many tasks the stages have that have begun."""
+    """Number of tasks in the started stages."""
     level: int = 0
     pilots: int = 0
     percent: float = 0.0
@@ -199,7 +199,7 @@ class _Job:
     since_ms: float = 0.0
 
     def startable(self) -> bool:
-        """Say whether a task may begin: of a job that is held back only a pilot, or one that history vouches for."""
+        """Return whether a task may start: in a held job only a pilot, or one within the quota by history."""
         return self.begun < (self.allowed if self.held else self.may_begin)
 
     def size_ms(self, first_ms: float, deviations: float = 0.0) -> float:

@@ -46,7 +46,7 @@ from treadle_lab.estimators import (
 from treadle_lab.papers.slearn.paper import ERROR_P50, ERROR_P90, JOBS, LOAD, NODES
 
 Point = Literal["utility", "median"]
-"""What a distribution is reduced to: the runtime with its mean utility of 1 over runtime squared, or its median."""
+"""The reduction of a distribution: the runtime with its mean utility of 1 over runtime squared, or its median."""
 
 
 @dataclass(slots=True)
@@ -340,7 +340,7 @@ ESTIMATORS: Final = {
     name: KNOWN_ESTIMATORS[name] for name in ("pilots", "3sigma", "point", "median", "combined", "oracle")
 }
 SCALED: Final = {"pilots": "3sigma", "combined": "point"}
-"""Whose estimates of a DAG's later stages those who need pilots scale."""
+"""Estimators whose estimates of a DAG's later stages are scaled by those with pilots."""
 PAPERS: Final[Mapping[str, Point]] = {"3sigma-paper": "utility", "point-paper": "median"}
 """The baselines by the letter of the paper, trained on the first part of the trace alone."""
 OVERESTIMATED: Final = 0.6
@@ -387,11 +387,11 @@ class Source:
         self._path, self._jobs = path, jobs
         self._choices = replace(choices or Choices(), nodes=nodes)
         self._history = b""
-        """As pickled."""
+        """Pickled."""
         self._usual_ms = 1.0
         self._papers: dict[str, PaperHistory] = {}
         self._stored = b""
-        """As pickled."""
+        """Pickled."""
 
     def draw(self, seed: int) -> Trace:
         """Return the workload of a seed.
