@@ -36,8 +36,6 @@ class Instance:
     capacity: Mapping[str, float]
     machines: int
     unit: TimeUnit = TimeUnit.MILLISECOND
-    best_known: int | None = None
-    """The least makespan known to the source, where it has one."""
 
     def __post_init__(self) -> None:
         check_fits(self.dag, self.capacity, self.machines)

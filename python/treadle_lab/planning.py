@@ -1,7 +1,7 @@
 """Baselines of the product's planner, PSPLIB's projects, and drawings of DAGs.
 
-Graphene is compared with: breadth first, critical path, random, Tetris, Coffman-Graham, StripPart; and CP-SAT. All but
-StripPart and CP-SAT start whatever fits; none of those sees more than the stages that may start. In space-time
+What Graphene is compared with: breadth first, critical path, random, Tetris, Coffman-Graham; and CP-SAT. All but CP-SAT
+start whatever fits; none of those sees more than the stages that may start. In space-time
 (`Objective.PLANNED`) the makespan is that of placing stages by the same priorities, each as early as it can be.
 """
 
@@ -20,7 +20,7 @@ from pydantic import Field
 
 from treadle.dag import Dag, DagError, Line, Stage, Text, Whole, checked, ordered
 from treadle.errors import UserError
-from treadle.planner.candidates import Objective, labels, levels, part_groups, part_problem
+from treadle.planner.candidates import Objective, labels, levels
 from treadle.planner.construct import FORWARD, SCP
 from treadle.planner.plan import LowerBounds, Plan, Ranking, Structure, Workspace, finish, path_lengths, structure
 from treadle.planner.problem import I64, Problem, compile_problem
@@ -44,7 +44,7 @@ class Until:
         return elapsed * (used + cost) <= self._seconds * max(used, 1) and elapsed < self._seconds
 
 
-NAMES: Final = ("bfs", "cp", "random", "tetris", "cg", "strippart")
+NAMES: Final = ("bfs", "cp", "random", "tetris", "cg")
 
 
 def baseline(
@@ -77,8 +77,6 @@ def _ranking(
         length, rows = _build(work, work.follow_packing, placements=placements)
         low = work.schedule.low.copy()
         return Ranking(low, low, length, (), rows, executed=length)
-    if name == "strippart":
-        return _strip_part(problem, found, placements=placements)
     priority = _priority(name, problem, found, seed)
     key = np.repeat(-priority, np.diff(problem.group_at))
     together = np.zeros(len(priority), np.int64)
@@ -107,57 +105,6 @@ def _priority(name: str, problem: Problem, found: Structure, seed: int) -> I64:
 def _build(work: Workspace, build: Callable[[], int], *, placements: bool) -> tuple[int, I64]:
     rows = work.recorded(build) if placements else np.zeros((0, 5), np.int64)
     return build(), rows
-
-
-def strips(problem: Problem) -> list[I64]:
-    """Return StripPart's levels: no edge is inside one (Augustine, Banerjee and Irani, Theor. Comp. Sc. 410, 2009).
-
-    Were resources endless, some tasks would run in the middle of the schedule: they are one level; whatever ends before
-    comes before it, the rest after it, divided likewise.
-    """
-    ends = np.zeros(len(problem.tasks), np.int64)
-    found: list[I64] = []
-
-    def divide(stages: I64) -> None:
-        if len(stages) == 0:
-            return
-        inside = np.zeros(len(ends), np.bool_)
-        inside[stages] = True
-        for s in stages:  # in topological order
-            before = problem.before[problem.before_at[s] : problem.before_at[s + 1]]
-            ends[s] = problem.duration[s] + ends[before[inside[before]]].max(initial=0)
-        end, length = ends[stages].copy(), problem.duration[stages]
-        half = int(end.max()) / 2
-        middle = (end > half) & (end - length <= half)
-        if not middle.any():  # nothing takes any time: one stage after another
-            found.extend(stages[at : at + 1] for at in range(len(stages)))
-            return
-        divide(stages[end <= half])
-        found.append(stages[middle])
-        divide(stages[end - length > half])
-
-    divide(np.arange(len(ends)))
-    return found
-
-
-def _strip_part(problem: Problem, found: Structure, *, placements: bool) -> Ranking:
-    """Pack each level by itself, the longest tasks first, one level after another."""
-    low = np.zeros(int(problem.group_at[-1]), np.int64)
-    rows = [np.zeros((0, 5), np.int64)]
-    now = 0
-    for stages in strips(problem):
-        part = part_problem(problem, stages)
-        work = Workspace(part)
-        together = np.zeros(len(stages), np.int64)
-        build = partial(work.construct, together, (SCP, FORWARD, 0), part.duration, part.duration)
-        length, placed = _build(work, build, placements=placements)
-        if len(placed):
-            placed[:, 0] += now
-            placed[:, 1] = stages[placed[:, 1]]
-            rows.append(placed)
-        low[part_groups(problem, stages)] = work.schedule.low + now
-        now += length
-    return Ranking(low, low, now, (), np.concatenate(rows))
 
 
 INTERVALS_MAX: Final = 5000
@@ -287,7 +234,7 @@ class ProjectLine(Line):
     cpm: Any = None
     res_lb: Any = None
     lb: Any = None
-    ub: Annotated[int, Whole()] | None = None
+    ub: Any = None
 
 
 def read_instances(path: Path) -> Iterator[Instance]:
@@ -324,7 +271,7 @@ def _instance(line: ProjectLine) -> Instance:
         for activity, (duration, demand, before) in enumerate(zip(line.dur, line.dem, parents, strict=True))
     )
     pool = dict(zip(names, map(float, line.cap), strict=True))
-    return Instance(ordered(line.id, stages), pool, 1, TimeUnit.PERIOD, line.ub)
+    return Instance(ordered(line.id, stages), pool, 1, TimeUnit.PERIOD)
 
 
 LABELS_MAX: Final = 60

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite, sqrt
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio, student
+from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
 
 SPLIT: Final = "; "
 DIGITS: Final = 5
@@ -269,26 +269,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not isfinite(value):
         return None
     return [plain(each) for each in value] if isinstance(value, tuple | list) else value
-
-
-def slope_of(lines: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:
-    """Return the slope that lines of points (x, y) have in common, each at a level of its own, by least squares.
-
-    None if no line has two different x. There is no interval if all points are needed to draw the lines.
-    """
-    above = below = rest = 0.0
-    fitted = [np.asarray(points, np.float64).T for points in lines]
-    centred = [(x - x.mean(), y - y.mean()) for x, y in fitted]
-    for x, y in centred:
-        above += float((x * y).sum())
-        below += float((x * x).sum())
-    if below == 0.0:
-        return None
-    slope = above / below
-    for x, y in centred:
-        rest += float(((y - slope * x) ** 2).sum())
-    degrees = sum(map(len, lines)) - len(lines) - 1
-    if degrees < 1:
-        return Interval(slope, slope, slope)
-    half = student(degrees) * sqrt(rest / degrees / below)
-    return Interval(slope, slope - half, slope + half)

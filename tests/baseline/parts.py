@@ -34,14 +34,6 @@ EXPLAINED: Final = "capacity"
 """The policy whose recording the others decide on too, to be explained."""
 DOCTOR: Final = ("installation", "settings", "features", "jar", "owners", "connection")
 """The checks that find the same on each machine."""
-POINTS: Final = """\
-architecture,machines,batch_rate_factor,t_job_service_s
-mono1,500,1,0.1
-mesos,500,1,1
-omega,500,2,1
-omega4,500,4,0.1
-"""
-
 MEASURED: Final = ("capacity", "hdrf", "slearn")
 """The policies whose speed is measured."""
 
@@ -117,23 +109,16 @@ def _planned(scratch: Path) -> str:
 
 
 def _reproduce(_: Path) -> Iterator[Output]:
-    parts = ("--part", "online", "--part", "batch", "--part", "offline")
-    yield _results("reproduce/graphene.json", "reproduce", "graphene", "--generated", "--quick", "--jobs", "6", *parts)
+    yield _results("reproduce/graphene.json", "reproduce", "graphene", "--generated", "--quick", "--jobs", "6")
     for name, options in {"": (), "-model": ("--model",), "-dags": ("--dags", "--model", "--jobs", "30")}.items():
         yield Output(f"reproduce/slearn{name}.json", partial(_slearn, options))
 
-    yield Output("reproduce/omega.json", _omega)
+    yield _results("reproduce/omega.json", "reproduce", "omega", "--quick", "--figure", "14", "--seeds", "1")
     yield _results("reproduce/omega-mapreduce.json", "reproduce", "omega", "--quick", "--figure", "15", "--seeds", "1")
-    phoenix = ("--quick", "--trace", "yahoo", "--seeds", "1", "--step", "200")
+    phoenix = ("--quick", "--seeds", "1", "--step", "200")
     yield _results("reproduce/phoenix.json", "reproduce", "phoenix", *phoenix)
     hdrf = ("--section", "5.2", "--seeds", "1", "--processes", "1")
     yield _results("reproduce/hdrf.json", "reproduce", "hdrf", *hdrf)
-
-
-def _omega(scratch: Path) -> str:
-    points = scratch / "points.csv"
-    points.write_text(POINTS, "utf-8")
-    return results_of(("reproduce", "omega", "--points", str(points), "--seeds", "1"), scratch)
 
 
 def _slearn(options: tuple[str, ...], scratch: Path) -> str:

@@ -21,11 +21,9 @@ TASKS = 40
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("bench")
     arguments = ["--json", str(folder / "results.json"), "--keep", str(folder / "runs")]
-    arguments += ["--plot", str(folder / "plots"), "--stall-s", "90"]
-    arguments += ["--nodes", "20", "--jobs", str(JOBS), "--tasks", str(TASKS), "--task-ms", "1000"]
+    arguments += ["--stall-s", "90", "--nodes", "20", "--jobs", str(JOBS), "--tasks", str(TASKS), "--task-ms", "1000"]
     outcome = CliRunner().invoke(app, arguments)
     assert outcome.exit_code == 0, outcome.output
-    assert {path.name for path in (folder / "plots").iterdir()} == {"running.png", "rate.png"}
     content: dict[str, Any] = json.loads((folder / "results.json").read_text())
     return content
 
@@ -56,7 +54,6 @@ def test_treadle_is_compared_with_stock_and_floor(results: dict[str, Any]) -> No
     assert comparison["floor_ratio"] > 0
 
 
-def test_only_the_sidecars_mode_has_a_sidecar(results: dict[str, Any]) -> None:
+def test_only_modes_with_an_engine_in_python_have_a_sidecar(results: dict[str, Any]) -> None:
     cpu = {mode: results["modes"][mode]["median"]["sidecar_cpu_s"] for mode in MODES}
-    assert cpu["treadle"] > 0
-    assert [cpu[mode] for mode in MODES if mode != "treadle"] == [0, 0, 0, 0]
+    assert {mode for mode, seconds in cpu.items() if seconds > 0} == {"observe", "treadle"}

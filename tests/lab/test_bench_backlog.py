@@ -11,8 +11,8 @@ import pytest
 from tests.lab.test_bench_results import histogram
 
 from treadle_lab.bench import backlog
-from treadle_lab.bench.backlog import BACKLOG_MODES, BacklogLoad, Rate, behind, rate_of
-from treadle_lab.bench.cluster import Rounds
+from treadle_lab.bench.backlog import BACKLOG_MODES, BacklogLoad, behind, rate_of
+from treadle_lab.bench.cluster import Figures, Rounds
 from treadle_lab.sls.load import BenchError
 from treadle_lab.sls.run import CpuSample, Run, yarn_site
 
@@ -38,8 +38,8 @@ def measurements(**changes: Any) -> dict[str, Any]:
     return {**seen, **changes}
 
 
-def rate(containers_per_s: float) -> Rate:
-    return replace(rate_of(Run(BACKLOG_MODES["sync"], measurements()), LOAD), containers_per_s=containers_per_s)
+def rate(containers_per_s: float) -> Figures:
+    return rate_of(Run(BACKLOG_MODES["sync"], measurements()), LOAD) | {"containers_per_s": containers_per_s}
 
 
 @pytest.mark.parametrize("queues", [1, 3, 7, 100, 1_000])
@@ -71,11 +71,11 @@ def test_the_trace_names_as_many_users_as_asked() -> None:
 
 def test_the_figures_of_a_window() -> None:
     found = rate_of(Run(BACKLOG_MODES["sync"], measurements()), LOAD)
-    assert found.containers_per_s == 4_000
-    assert (found.scheduler_cpu_us, found.try_commit_cpu_us, found.jvm_cpu_us) == (90.0, 15.0, 300.0)
-    assert (found.heartbeat_p99_us, found.least_free) == (90.0, 0.8)
-    assert found.heartbeats_share == 0.5, "500 in ten seconds, of 100 nodes that send one a second"
-    assert math.isnan(found.sidecar_cpu_us)
+    assert found["containers_per_s"] == 4_000
+    assert (found["scheduler_cpu_us"], found["try_commit_cpu_us"], found["jvm_cpu_us"]) == (90.0, 15.0, 300.0)
+    assert (found["heartbeat_p99_us"], found["least_free"]) == (90.0, 0.8)
+    assert found["heartbeats_share"] == 0.5, "500 in ten seconds, of 100 nodes that send one a second"
+    assert math.isnan(found["sidecar_cpu_us"])
 
 
 def test_nodes_may_send_fewer_heartbeats_and_are_judged_by_these() -> None:
@@ -83,7 +83,7 @@ def test_nodes_may_send_fewer_heartbeats_and_are_judged_by_these() -> None:
     site = yarn_site(load.mode(BACKLOG_MODES["treadle"]), load, Path("m.json"), "treadle", Path("log"))
     assert site["yarn.sls.nm.heartbeat.interval.ms"] == "2000"
     assert site["yarn.resourcemanager.nodemanagers.heartbeat-interval-ms"] == "2000"
-    assert rate_of(Run(BACKLOG_MODES["sync"], measurements()), load).heartbeats_share == 1.0
+    assert rate_of(Run(BACKLOG_MODES["sync"], measurements()), load)["heartbeats_share"] == 1.0
     with pytest.raises(BenchError, match="--heartbeat-ms is 99"):
         replace(LOAD, heartbeat_ms=99)
 
@@ -92,8 +92,8 @@ def test_a_mode_that_handles_few_heartbeats_is_named() -> None:
     outcome = [
         Rounds(BACKLOG_MODES[name], rounds)
         for name, rounds in (
-            ("sync", (replace(rate(1.0), heartbeats_share=0.04),)),
-            ("async-1", (replace(rate(1.0), heartbeats_share=0.9),)),
+            ("sync", (rate(1.0) | {"heartbeats_share": 0.04},)),
+            ("async-1", (rate(1.0) | {"heartbeats_share": 0.9},)),
             ("async-2", (None,)),
         )
     ]
@@ -114,11 +114,11 @@ def test_what_the_shim_did_before_the_window_does_not_count() -> None:
     seen = measurements(shim=shim, shim_at_first_container=before)
     samples = [CpuSample(9_000, 50.0), CpuSample(20_000, 50.2)]
     found = rate_of(Run(BACKLOG_MODES["treadle"], seen, samples), LOAD)
-    assert (found.link_cpu_us, found.frame_us, found.commit_cpu_us) == (50.0, 10.0, 0.0)
-    assert (found.rejected, found.placed_natively, found.decide_p99_us) == (5, 0, 9_000)
-    assert found.decide_p50_us == 7
-    assert found.sidecar_cpu_us == pytest.approx(5.0)
-    assert found.decide_cpu_us == pytest.approx(200_000 / 202), "of the 202 decisions since"
+    assert (found["link_cpu_us"], found["frame_us"], found["commit_cpu_us"]) == (50.0, 10.0, 0.0)
+    assert (found["rejected"], found["placed_natively"], found["decide_p99_us"]) == (5, 0, 9_000)
+    assert found["decide_p50_us"] == 7
+    assert found["sidecar_cpu_us"] == pytest.approx(5.0)
+    assert found["decide_cpu_us"] == pytest.approx(200_000 / 202), "of the 202 decisions since"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_load_that_came_to_an_end_is_no_result() -> None:
 
 
 def test_ratios_are_of_the_rounds_that_both_came_through() -> None:
-    def rounds(mode: str, *rates: float | None) -> Rounds[Rate]:
+    def rounds(mode: str, *rates: float | None) -> Rounds:
         return Rounds(BACKLOG_MODES[mode], tuple(None if each is None else rate(each) for each in rates))
 
     outcome = [

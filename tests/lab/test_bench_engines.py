@@ -12,29 +12,19 @@ import numpy as np
 import pytest
 from tests.support.optional import present
 
-from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
 from treadle_lab.bench import engines
 from treadle_lab.bench.engines import (
-    LONG_QUEUE,
-    SHORT_QUEUE,
-    PacedLoad,
-    Rosters,
     Row,
     Tasks,
-    Thought,
-    Waits,
     copies_table,
     engines_of,
     measured,
-    quantile,
-    ratio_of,
-    side_of,
-    waits_of,
+    mode_of,
 )
 from treadle_lab.rows import text
-from treadle_lab.sls.load import MODES, BenchError, Workload
+from treadle_lab.sls.load import MODES, Workload
 from treadle_lab.sls.run import Run
 
 COLUMNS = ["queue", "master_asked_ms", "master_wait_ms", "tasks_asked_ms", "tasks_wait_ms"]
@@ -43,53 +33,6 @@ COLUMNS = ["queue", "master_asked_ms", "master_wait_ms", "tasks_asked_ms", "task
 def run_with(rows: list[list[Any]], **changes: Any) -> Run:
     seen = {"wait_columns": COLUMNS, "waits": rows, "shim": {"PlacedNatively": 0, "Rejected": 2}, "engines": {}}
     return Run(MODES["treadle"], seen | changes)
-
-
-def test_the_load_comes_over_time_in_two_queues() -> None:
-    load = PacedLoad(10, 100, 3, 1_000, per_s=5.0, long_per_s=1.0)
-    trace = load.trace()
-    weights = {each["queue_name"]: each["workload_weight"] for each in trace["workloads"]}
-    assert weights == {SHORT_QUEUE: 4.0, LONG_QUEUE: 1.0}
-    assert trace["num_jobs"] == 100
-    assert load.settings["treadle.bench.arrivals"] == "5.0"
-    with pytest.raises(BenchError, match="--per-s is 1: it must lie between 2"):
-        PacedLoad(10, 100, 3, 1_000, per_s=1.0, long_per_s=1.0)
-
-
-def test_waits_count_after_the_warm_up_and_of_short_jobs_only() -> None:
-    rows = [
-        [SHORT_QUEUE, 1_000.0, 50.0, 2_000.0, 70.0],
-        [SHORT_QUEUE, 4_000.0, 5.0, 5_000.0, 7.0],
-        [f"root.{SHORT_QUEUE}", 6_000.0, 6.0, 7_000.0, 8.0],
-        [LONG_QUEUE, 5_000.0, 5_000.0, 12_000.0, 5_000.0],
-    ]
-    found = waits_of(run_with(rows), warm_ms=3_000)
-    assert sorted(found.both_ms.tolist()) == [5.0, 6.0, 7.0, 8.0]
-    with pytest.raises(BenchError, match="no job of queue etl came after the first 9 s"):
-        waits_of(run_with(rows), warm_ms=9_000)
-    with pytest.raises(BenchError, match="some job of queue etl was never served"):
-        waits_of(run_with([*rows, [SHORT_QUEUE, 8_000.0, 3.0, 9_000.0, -1.0]]), warm_ms=3_000)
-
-
-def waits(seed: int, times: float = 1.0) -> Waits:
-    random = np.random.default_rng(seed)
-    return Waits(times * random.gamma(4.0, 5.0, 200), times * random.gamma(4.0, 5.0, 200))
-
-
-def test_a_ratio_of_likes_is_about_one_and_within_its_interval() -> None:
-    found = ratio_of([waits(1), waits(2)], [waits(3), waits(4)], 0.99)
-    assert found.low < 1 < found.high
-    assert found.low < found.mean < found.high
-    slow = ratio_of([waits(1, 20), waits(2, 20)], [waits(3), waits(4)], 0.99)
-    assert slow.low > 10
-    assert found == ratio_of([waits(1), waits(2)], [waits(3), waits(4)], 0.99), "the same draws each time"
-
-
-def test_a_mode_is_pooled_over_its_runs() -> None:
-    pooled = [Waits(np.array([1.0, 2.0]), np.array([3.0])), Waits(np.array([4.0]), np.array([5.0]))]
-    assert quantile(pooled, 0.5) == 3.0
-    side = side_of("alone", [run_with([]), run_with([])], pooled)
-    assert (side.runs, side.jobs, side.p50_ms, side.rejected, side.placed_natively) == (2, 2, 3.0, 4, 0)
 
 
 def test_conflicts_are_counted_by_engine() -> None:
@@ -118,37 +61,20 @@ def view(queues: list[int], counts: list[int], awaiting: list[int]) -> Any:
     )
 
 
-def test_every_roster_is_one_that_treadle_takes(tmp_path: Path) -> None:
+FOUR = Row("copies", "thinking", 4, "coarse", "incremental")
+
+
+@pytest.mark.parametrize("tasks", [None, Tasks()])
+def test_copies_have_a_file_that_treadle_takes(tasks: Tasks | None, tmp_path: Path) -> None:
     register_parts()
-    rosters = Rosters(tmp_path)
-    modes = [
-        rosters.alone("alone"),
-        rosters.beside("beside", Thought(5.0)),
-        rosters.one("one", Thought(5.0, cpu=True)),
-        rosters.copies("copies", 4, Tasks(), ["root.etl"], {"conflicts": "coarse"}),
-    ]
-    names = []
-    for mode in modes:
-        settings = read_settings(Path(mode.yarn_settings["yarn.scheduler.treadle.config.file"]))
-        names.append([engine.name for engine in settings.engines])
-        assert mode.yarn_settings["treadle.bench.engines"] == str(max(1, len(names[-1])))
-    assert names == [[], ["long", "short"], [], ["all-1", "all-2", "all-3", "all-4"]]
+    mode = mode_of(FOUR, tasks, ["root.etl"], tmp_path)
+    settings = read_settings(Path(mode.yarn_settings["yarn.scheduler.treadle.config.file"]))
+    assert [engine.name for engine in settings.engines] == ["all-1", "all-2", "all-3", "all-4"]
+    assert mode.yarn_settings["treadle.bench.engines"] == "4"
 
 
-def test_the_slow_gate_thinks_while_its_queue_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Rosters(tmp_path)
-    module = thought(tmp_path)
-    slept: list[float] = []
-    monkeypatch.setattr(module.time, "sleep", slept.append)
-    gate = module.ForQueue("root.adhoc", 5.0, False)
-    assert gate.allows(view([1, 2], [3, 0], [0, 0])).all()
-    assert slept == []
-    assert gate.allows(view([1, 2], [0, 1], [0, 1])).all()
-    assert slept == [5.0]
-
-
-def test_the_other_gate_takes_up_one_job_in_a_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Rosters(tmp_path)
+def test_the_gate_takes_up_one_job_in_a_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mode_of(FOUR, Tasks(), ["root.etl"], tmp_path)
     module = thought(tmp_path)
     slept: list[float] = []
     monkeypatch.setattr(module.time, "sleep", slept.append)
@@ -187,26 +113,3 @@ def test_the_plan_of_copies_grows_with_the_nodes() -> None:
     assert isinstance(full.span, Workload)
     assert full.span.jobs * full.span.tasks == 10_000, "as many tasks as there is room for"
     assert quick.span.jobs < full.span.jobs
-
-
-def test_rounds_alternate_and_a_failed_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[str] = []
-
-    def simulated(mode: Any, *_: object) -> Run:
-        ran.append(mode.name)
-        return Run(mode, failure="the simulator ended" if mode.name == "beside-busy" else None)
-
-    monkeypatch.setattr(engines, "simulate", simulated)
-    plan = engines.Plan(PacedLoad(10, 10, 1, 1_000), 5.0, 2, 0.0)
-    setting: Any = None
-    outcome = engines.run_engines(plan, setting, tmp_path, lambda *_: None)
-    first = ["alone", "beside-asleep", "alone-again", "beside-busy"]
-    assert ran == [*first, *reversed(first), "in-one-engine"]
-    failures = ["beside-busy, round 1: the simulator ended", "beside-busy, round 2: the simulator ended"]
-    assert engines.report(plan, outcome, [], {})["failures"] == failures
-
-
-@pytest.mark.parametrize("wrong", [["--rounds", "0"], ["--decision-s", "60"], ["--jobs", "1"]])
-def test_what_cannot_be_measured_is_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert treadle(["bench", "engines", *wrong]) == 2
-    assert "--rounds must be at least 1" in capsys.readouterr().err

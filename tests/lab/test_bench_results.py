@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle_lab.bench import cluster
 from treadle_lab.bench.cluster import (
     COUNTED_PER_MODE,
     Figures,
@@ -62,23 +63,23 @@ def measurements(**changes: Any) -> dict[str, Any]:
 
 
 def figures(**changes: float) -> Figures:
-    return replace(figures_of(Run(MODES["sync"], measurements()), 4), **changes)
+    return figures_of(Run(MODES["sync"], measurements()), 4) | changes
 
 
 def test_the_figures_of_a_stock_run() -> None:
     found = figures_of(Run(MODES["sync"], measurements()), containers_wanted=5)
-    assert found.span_s == 10.0
-    assert found.mean_containers_per_s == 2.0
-    assert found.peak_containers_per_s == 3
-    assert found.commit_wall_us == 20.0
-    assert found.commit_cpu_us == 15.0
-    assert found.scheduler_cpu_us == 1_000.0, "event thread 2 ms, shim 1 ms, masters' calls 1 ms over 4 containers"
-    assert (found.heartbeat_p50_us, found.heartbeat_p99_us) == (10.0, 90.0)
-    assert found.stale_nodes_mean == 3, "samples outside of the span do not count"
-    assert found.rm_cpu_s == 20.0
-    assert (found.rejected, found.sidecar_cpu_s) == (0, 0.0)
-    assert found.containers_missing == 1
-    assert math.isnan(found.decide_p50_us)
+    assert found["span_s"] == 10.0
+    assert found["mean_containers_per_s"] == 2.0
+    assert found["peak_containers_per_s"] == 3
+    assert found["commit_wall_us"] == 20.0
+    assert found["commit_cpu_us"] == 15.0
+    assert found["scheduler_cpu_us"] == 1_000.0, "event thread 2 ms, shim 1 ms, masters' calls 1 ms over 4 containers"
+    assert (found["heartbeat_p50_us"], found["heartbeat_p99_us"]) == (10.0, 90.0)
+    assert found["stale_nodes_mean"] == 3, "samples outside of the span do not count"
+    assert found["rm_cpu_s"] == 20.0
+    assert (found["rejected"], found["sidecar_cpu_s"]) == (0, 0.0)
+    assert found["containers_missing"] == 1
+    assert math.isnan(found["decide_p50_us"])
 
 
 def test_the_figures_of_the_shim_and_its_sidecar() -> None:
@@ -91,10 +92,15 @@ def test_the_figures_of_the_shim_and_its_sidecar() -> None:
         CpuSample(1_020_000, 9.0),
     ]
     found = figures_of(Run(MODES["treadle"], seen, samples), containers_wanted=4)
-    assert (found.rejected, found.placed_natively, found.decide_p50_us, found.decide_p99_us) == (3, 2, 400, 900)
-    assert found.shim_frame_us == 10.0
-    assert found.sidecar_cpu_s == 0.5, "what it used to start does not count"
-    assert found.scheduler_cpu_us == 1_000.0 + 0.5e6 / 4
+    assert (found["rejected"], found["placed_natively"], found["decide_p50_us"], found["decide_p99_us"]) == (
+        3,
+        2,
+        400,
+        900,
+    )
+    assert found["shim_frame_us"] == 10.0
+    assert found["sidecar_cpu_s"] == 0.5, "what it used to start does not count"
+    assert found["scheduler_cpu_us"] == 1_000.0 + 0.5e6 / 4
 
 
 @given(st.lists(st.integers(0, 50), max_size=60))
@@ -109,13 +115,17 @@ def test_rounds_give_the_median_but_the_worst_of_what_must_not_happen() -> None:
     assert (combined.median("span_s"), combined.median("rejected")) == (11.0, 5)
 
 
-def test_modes_take_turns_and_a_round_that_gives_no_figures_says_why(tmp_path: Path) -> None:
+def test_modes_take_turns_and_a_round_that_gives_no_figures_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran: list[str] = []
     written: list[int] = []
 
-    def run(mode: Mode, folder: Path, label: str) -> Run:
+    def simulate(mode: Mode, _: object, folder: Path, progress: partial[None]) -> Run:
         ran.append(folder.name)
-        return Run(mode, failure="it ended" if label == "floor, round 2 of 2" else None)
+        return Run(mode, failure="it ended" if progress.args == ("floor, round 2 of 2",) else None)
+
+    monkeypatch.setattr(cluster, "simulate", simulate)
 
     def judge(run: Run) -> Figures:
         if run.mode.name == "sync":
@@ -123,7 +133,10 @@ def test_modes_take_turns_and_a_round_that_gives_no_figures_says_why(tmp_path: P
         return figures()
 
     modes = [MODES["sync"], MODES["floor"]]
-    found = run_rounds(modes, 2, run, judge, tmp_path, lambda known: written.append(len(known)), turning=True)
+    setting: Any = None
+    found = run_rounds(
+        modes, 2, setting, lambda *_: None, judge, tmp_path, lambda known: written.append(len(known)), turning=True
+    )
     assert ran == ["1-sync", "1-floor", "2-floor", "2-sync"]
     assert written == [2] * 4
     assert [each.failures for each in found] == [
@@ -133,7 +146,7 @@ def test_modes_take_turns_and_a_round_that_gives_no_figures_says_why(tmp_path: P
     assert [[shown is None for shown in each.rounds] for each in found] == [[True, True], [False, True]]
 
 
-def outcome(**spans: float | None) -> list[Rounds[Figures]]:
+def outcome(**spans: float | None) -> list[Rounds]:
     return [
         Rounds(MODES[name.replace("_", "-")], (None if span is None else figures(span_s=span),))
         for name, span in spans.items()
@@ -169,7 +182,7 @@ def test_what_observing_costs_is_told_by_the_same_scheduler_alone() -> None:
 
 
 def test_the_json_has_no_nan_and_keeps_failures() -> None:
-    failed: Rounds[Figures] = Rounds(MODES["async-2"], (None,), ("round 1: nothing has happened for 120 s",))
+    failed: Rounds = Rounds(MODES["async-2"], (None,), ("round 1: nothing has happened for 120 s",))
     assert json.loads(json.dumps(failed.as_json(), allow_nan=False)) == {
         "kind": "stock",
         "median": None,

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from tests.support.optional import present
 from typer.testing import CliRunner
 
@@ -45,11 +46,12 @@ def test_googles_jobs_are_drawn_from_the_checkout(tmp_path: Path) -> None:
 def test_tpchs_dags_are_read_from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     folders: list[Path | None] = []
 
-    def run(folder: Path | None, *_: object) -> None:
-        folders.append(folder)
+    def found(given: Path | None, generated: bool, console: Console) -> None:
+        folders.append(tpch(given, generated, console))
         raise UserError("far enough")
 
-    monkeypatch.setattr(graphene, "_run", run)
+    tpch = graphene._tpch
+    monkeypatch.setattr(graphene, "_tpch", found)
     for arguments in ([], ["--generated"]):
         with pytest.raises(UserError, match="far enough"):
             CliRunner().invoke(graphene.app, arguments, catch_exceptions=False)

@@ -9,10 +9,6 @@ from typing import Any
 import pytest
 
 from treadle.cli.main import run
-from treadle.config.reader import read_settings
-from treadle_lab.bench.engine import measure_memory
-from treadle_lab.bench.engine_load import Load
-from treadle_lab.sls.load import BenchError
 
 SCENARIO = """\
 cluster: {nodes: [{count: 2, resources: {memory-mb: 4096, vcores: 4}}]}
@@ -125,9 +121,3 @@ def test_what_the_engine_warns_of_is_shown_and_kept(
     assert rows[1]["warnings"] == []
     captured = capsys.readouterr()
     assert f"misspelt: warning: {warned[0]}" in captured.out + captured.err
-
-
-def test_the_memory_of_a_policy_that_failed_is_not_sent(folder: Path) -> None:
-    with pytest.raises(BenchError, match="lifo has had enough"):
-        (folder / "lifo.py").write_text(FAILS_AT_ONCE)
-        measure_memory(read_settings(folder / "lifo50.yaml"), Load(10, 10, 1, 16))

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from treadle.dag import Dag, Stage
 from treadle.workload.job import Job, Workload, arranged
 from treadle_lab.cli.reproduce.graphene import app
-from treadle_lab.dags import Shape
 from treadle_lab.harness.runs import RunSettings
 from treadle_lab.papers.graphene import experiment, simulations
 from treadle_lab.papers.graphene import jobs as graphene_jobs
@@ -39,17 +38,14 @@ from treadle_lab.papers.graphene.paper import Part
 from treadle_lab.papers.graphene.simulations import (
     Plans,
     bounds_of,
-    compare_offline,
     gaps_percent,
     key_of,
     run_scheme,
     scenario_of,
-    sweep_offline,
 )
 
 TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"
 MIX = Mix(2)
-SMALL = Shape(machines=2, depth=(2, 3), stages=(4, 6), tasks=(20, 40))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -57,16 +53,13 @@ def _small() -> object:
     """Make generated DAGs small: what is tested does not depend on their size."""
     patch = pytest.MonkeyPatch()
     patch.setattr(graphene_jobs, "TASKS", (10, 40))
-    patch.setattr(experiment, "ALONE", SMALL)
-    patch.setattr(simulations, "SHARES", (0.0, 0.5))
-    patch.setattr(experiment, "SWEEP", (0.5,))
     yield
     patch.undo()
 
 
 @pytest.fixture(scope="module")
 def outcome(_small: object) -> Outcome:
-    return run(TPCH, Sizes(jobs=3, load=0.6, alone=2, sweep_jobs=2))
+    return run(TPCH, Sizes(jobs=3, load=0.6))
 
 
 def run(tpch: Path | None, sizes: Sizes, keep: Path | None = None) -> Outcome:
@@ -142,31 +135,23 @@ def test_a_baseline_that_does_not_count_a_resource_is_slowed_by_it() -> None:
         assert result.makespan_ms >= (work_ms @ demands).max() / MIX.machines
 
 
+FEW = Sizes(jobs=2, parts=frozenset({Part.ONLINE}), schemes=frozenset({"graphene"}))
+
+
 def stages_of(workload: Workload) -> list[Stage]:
     return [stage for job in workload.jobs for stage in job.dag.stages]
 
 
 def test_one_part_alone_is_run_and_reported() -> None:
-    sizes = Sizes(jobs=2, alone=1, sweep_jobs=2, parts=frozenset({Part.WRONG}))
-    outcome = run(TPCH, sizes)
-    assert not outcome.online
-    found = results_of([outcome], None, {})
-    assert set(found.tables) == {"graphene-wrong"}
-    assert {row.series for row in found.rows["graphene-wrong"]} == set(outcome.wrong)
+    outcome = run(TPCH, FEW)
+    assert not outcome.batch
+    assert set(results_of([outcome]).tables) == {"graphene-online"}
 
 
 def test_everything_is_run(outcome: Outcome) -> None:
     assert set(outcome.online) == {"tpch", "generated"}
     assert set(outcome.online["tpch"]) == {scheme.name for scheme in SCHEMES}
-    assert set(outcome.two_queues) == {"bfs", "drf", "tetris", "graphene", "graphene-across"}
-    assert set(outcome.wrong) == {f"{name} {by}" for name in ("tetris", "graphene") for by in ("1.5", "3", "10")}
-    assert {name: len(values) for name, values in outcome.alone.items()} == {
-        "no plan": 2,
-        "right": 2,
-        "wrong": 2,
-        "wrong, kept": 2,
-    }
-    assert set(outcome.sweep) == {"long 0.5, fragmenting 0.5"}
+    assert set(outcome.batch["generated"]) == {"bfs", "bfs-cores", "bfs-memory", "tetris", "graphene"}
 
 
 def test_no_job_is_faster_than_its_critical_path(outcome: Outcome) -> None:
@@ -198,33 +183,8 @@ def test_bounds_of_a_batch_are_work_longest_path_and_what_waves_take() -> None:
     assert bounds.one_plan_ms == bounds.one_breadth_first_ms == bounds.planner_ms  # the chain fits beside them
 
 
-def test_jain_lies_between_a_half_and_one(outcome: Outcome) -> None:
-    values = [index for result in outcome.two_queues.values() for index in result.jain.values()]
-    assert all(0.5 <= value <= 1.0 for value in values if np.isfinite(value))
-    assert set(outcome.two_queues["drf"].jain) == {10, 60, 240}
-
-
-def test_a_draw_without_a_window_that_long_does_not_count(outcome: Outcome) -> None:
-    def index(*values: float) -> object:
-        queues = [{"drf": replace(outcome.two_queues["drf"], jain={240: value})} for value in values]
-        draws = [replace(outcome, two_queues=each, one_queue=outcome.online["generated"]) for each in queues]
-        return rows_of(results_of(draws, None, {}).as_json(), "graphene-fairness")["drf",]["240 s"]
-
-    assert index(0.8, float("nan"), 0.6) == index(0.8, 0.6)
-    assert index(float("nan")) == {"mean": None, "low": None, "high": None}
-
-
-def test_offline_plans_are_never_worse_than_the_bound_nor_breadth_first() -> None:
-    found = compare_offline(range(1, 4), SMALL, schedules=30)
-    for name in found.makespans:
-        assert min(found.over_bound(name)) >= 1.0
-    assert min(found.shorter_percent("graphene", "cp")) >= 0.0
-    assert found.shorter_percent("bfs") == [0.0] * 3
-
-
 def test_the_report_has_intervals_and_the_papers_figures_that_are_left(outcome: Outcome) -> None:
-    alone = compare_offline(range(1, 3), SMALL, schedules=10)
-    found = results_of([outcome, outcome], alone, {(0.0, 0.5): alone})
+    found = results_of([outcome, outcome])
     report = found.as_json()
 
     def possible(bound: str) -> float:
@@ -241,24 +201,20 @@ def test_the_report_has_intervals_and_the_papers_figures_that_are_left(outcome: 
     gap = found.figure("graphene-online", "median gap to bfs (%)", "graphene", "generated")
     assert gap.mean == pytest.approx(np.median(gaps_percent(ours, bfs)))
     assert online["tpch", "graphene"]["paper"] == "30", "of the gap; the median's is in a column before it"
-    assert set(rows_of(report, "graphene-alone")) == {("right",), ("wrong",), ("wrong, kept",)}
     json.dumps(report, allow_nan=False)
 
 
-WRONG = Sizes(jobs=2, alone=1, sweep_jobs=2, parts=frozenset({Part.WRONG}))
-
-
 def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = run(None, WRONG, tmp_path)
+    first = run(None, FEW, tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(simulations, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
-        again = run(None, WRONG, tmp_path)
-        assert results_of([again], None, {}) == results_of([first], None, {})
+        again = run(None, FEW, tmp_path)
+        assert results_of([again]) == results_of([first])
     files = set(tmp_path.rglob("*.json"))
     for other in (
-        replace(WRONG, tick_ms=200),
-        replace(WRONG, load=0.5),
-        replace(WRONG, jobs=3),
+        replace(FEW, tick_ms=200),
+        replace(FEW, load=0.5),
+        replace(FEW, jobs=3),
     ):
         run(None, other, tmp_path)
         assert files < (files := set(tmp_path.rglob("*.json")))
@@ -273,14 +229,14 @@ def test_the_same_jobs_believed_to_be_others_are_another_result() -> None:
 
 def test_seeds_are_told_and_kept(tmp_path: Path) -> None:
     told = []
-    first = run_seeds(None, WRONG, [1, 2], RunSettings(tmp_path, 1), lambda *now: told.append(now))
-    runs = 2 * len(list(runs_of(None, WRONG, 1)))
+    first = run_seeds(None, FEW, [1, 2], RunSettings(tmp_path, 1), lambda *now: told.append(now))
+    runs = 2 * len(list(runs_of(None, FEW, 1)))
     assert told[-1] == (runs, runs)
     assert [outcome.seed for outcome in first] == [1, 2]
     files = set(tmp_path.rglob("*.json"))
     assert len(files) == runs
-    again = run_seeds(None, WRONG, [2, 1], RunSettings(tmp_path, 1))
-    assert results_of(again[::-1], None, {}) == results_of(first, None, {})
+    again = run_seeds(None, FEW, [2, 1], RunSettings(tmp_path, 1))
+    assert results_of(again[::-1]) == results_of(first)
     assert set(tmp_path.rglob("*.json")) == files
 
 
@@ -291,25 +247,14 @@ def test_schemes_can_be_chosen_and_varied() -> None:
     assert BFS.varied(Variation(3.0)) == BFS
 
 
-def test_the_command_writes_json_and_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import treadle_lab.cli.reproduce.graphene as command
-
-    monkeypatch.setattr(command, "QUICK_DAGS", 1)
-    monkeypatch.setattr(
-        simulations, "sweep_offline", lambda *_: {(0.0, 0.0): compare_offline(range(1, 2), SMALL, schedules=10)}
-    )
+def test_the_command_writes_json_and_plots(tmp_path: Path) -> None:
     arguments = ["--tpch", str(TPCH), "--quick", "--jobs", "2"]
-    arguments += [f"--part={name}" for name in ("online", "queues", "offline")]
+    arguments += ["--part=online", "--scheme=cp"]
     arguments += ["--json", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     figures = json.loads((tmp_path / "a" / "figures.json").read_text())
     assert figures["seeds"] == [1]
     assert {file.name for file in (tmp_path / "plots").iterdir()} == {
-        f"graphene-{name}.png" for name in ("offline", "fairness", "gaps-tpch", "gaps-generated", "range")
+        f"graphene-gaps-{name}.png" for name in ("tpch", "generated")
     }
-
-
-def test_the_range_is_that_of_the_generator() -> None:
-    found = sweep_offline(range(1, 2), 1)
-    assert set(found) == {(0.0, 0.0), (0.0, 0.5), (0.5, 0.0), (0.5, 0.5)}

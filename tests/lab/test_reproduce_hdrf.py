@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from tests.support.tables import rows_of
@@ -15,10 +14,8 @@ from treadle_lab.papers.hdrf.paper_tests import (
     Settings,
     StepResult,
     cluster_of,
-    faults,
     missed,
     off,
-    plot_test,
     results_of,
     run_of,
     scheduling,
@@ -88,17 +85,14 @@ def test_d_follows_weights_and_then_who_left() -> None:
 
 def test_naive_drf_starves_a_leaf_in_tests_a_and_b() -> None:
     for name, starved in (("A", "n2.1"), ("B", "n3.1")):
-        test = TESTS[name]
-        run = ended(test, "capacity", "drf-naive")
-        found = faults(test, run.steps[-1], test.shares("hdrf")[-1])
-        assert found == [f"{starved} starves"]
+        tasks = ended(TESTS[name], "capacity", "drf-naive").steps[-1].tasks
+        assert [leaf for leaf, count in tasks.items() if count == 0] == [starved]
 
 
 def test_one_container_more_or_less_is_as_the_paper() -> None:
     step = StepResult("", {"n1.1": 6, "n2.1": 4, "n2.2": 8}, {}, {})
     expected = TESTS["A"].shares("hdrf")[-1]
     assert off(step, expected) == {"n2.2": -2}
-    assert faults(TESTS["A"], step, expected) == ["2 gpu idle"]
 
 
 def test_the_document_is_json_and_names_who_is_off() -> None:
@@ -109,13 +103,6 @@ def test_the_document_is_json_and_names_who_is_off() -> None:
     assert rows_of(found, "hdrf-test-a")["", "n2.1"]["H-DRF"] == "5"
     assert found["tables"]["hdrf-test-a"]["rows"][-2] == ["", "n2.1", "5", "0", "5", "0"]
     assert any("step 4: n1.1 has +5" in text for text in missed(ended(test, "treadle", "drf-naive")))
-
-
-def test_a_plot_has_a_panel_for_each_scheduler(tmp_path: Path) -> None:
-    test = TESTS["B"]
-    runs = [ended(test, "treadle", "hdrf"), ended(test, "capacity", "drf-naive")]
-    plot_test(test, runs, SETTINGS, tmp_path / "b.png")
-    assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_a_leaf_has_a_job_for_each_of_its_stays() -> None:

@@ -76,7 +76,7 @@ def test_naive_h_drf_starves_the_leaf_beside_the_one_with_gpus(
     for name, value in {"JOBS": 20, "LARGE_JOBS": 3, "TASKS_MAX": 600, "ARRIVE_S": 20.0}.items():
         monkeypatch.setattr(facebook, name, value)
     monkeypatch.setattr(facebook, "NODES", 16)
-    monkeypatch.setattr(facebook, "SCHEMES", ("naive", "hdrf", "hdrf-headroom"))
+    monkeypatch.setattr(facebook, "SCHEMES", ("naive", "hdrf"))
     out, kept = tmp_path / "out.json", tmp_path / "kept"
     command = ["reproduce", "hdrf", "--section=5.2", "--seeds=1", "--processes=1", f"--json={out}", f"--cache={kept}"]
     said = cli(command).out

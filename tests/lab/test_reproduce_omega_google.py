@@ -14,6 +14,8 @@ from treadle.errors import UserError
 from treadle.policy.mapreduce import WorkerPolicy
 from treadle_lab.harness.data import FACEBOOK_2010, GOOGLE, find_data
 from treadle_lab.models.cell import Cell, JobKind
+from treadle_lab.papers.omega import figures
+from treadle_lab.papers.omega.figures import Figure
 from treadle_lab.papers.omega.points import GoogleDay, Point, read_google_day, run_points
 from treadle_lab.papers.omega.specialist import (
     MapReduceJobs,
@@ -86,10 +88,10 @@ def test_a_day_runs_under_every_architecture(google: GoogleDay) -> None:
     assert [round(one.outcome.unscheduled[JobKind.BATCH], 3) for one in runs] == [0.0] * len(names)
 
 
-def test_the_command_with_a_google_day(tmp_path: Path) -> None:
-    points = tmp_path / "points.csv"
-    points.write_text("architecture,machines,batch_rate_factor,t_job_service_s\nomega,1000,0.1,5\nmesos,1000,0.1,5\n")
-    command = ["reproduce", "omega", "--workload", "google", "--points", str(points), "--seeds", "2"]
+def test_the_command_with_a_google_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = tuple(Point(name, 1000, 0.1, 5.0) for name in ("omega", "mesos"))
+    monkeypatch.setattr(figures, "GOOGLE_FIGURES", {"14": Figure("14", "small", points, points)})
+    command = ["reproduce", "omega", "--workload", "google", "--figure", "14", "--seeds", "2"]
     for name in ("a", "b"):
         assert run([*command, "--json", str(tmp_path / f"{name}.json")]) == 0
     document, again = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("a", "b"))

@@ -36,11 +36,9 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--seeds=3", "--seeds: is of --section 5.2"),
         ("--on=sls", "--on sls: is of --section 5.2"),
         ("--on=sls --section=5.3", "--on sls: is of --section 5.2"),
-        ("--on=sls --section=5.2 --plot=plots", "--plot: is of --section 5.1"),
         ("--on=sls --section=5.2 --processes=2", "--processes: --on sls plays one run after the other"),
     ],
     "omega": [
-        ("--points none.csv", "none.csv: No such file or directory; name a CSV of points"),
         ("--figure 99", "--figure 99: there is none here; choose of 5, 6,"),
     ],
     "phoenix": [
@@ -48,7 +46,6 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--systems ,", "--systems: none is named"),
         ("--systems eagle --cache kept", "--cache: is for runs of the engine, and --systems names none"),
         ("--systems centre", "central, central-srpt, central-phoenix"),
-        ("--trace yahooo", "--trace: 'yahooo' is none; choose of google, facebook, yahoo; did you mean yahoo?"),
     ],
     "slearn": [
         *((f"--on sls {more}", "leave out --dags, --model") for more in ("--dags", "--model", "--plot p")),

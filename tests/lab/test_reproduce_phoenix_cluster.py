@@ -20,7 +20,6 @@ from treadle_lab.papers.phoenix.sls import (
     SCHEMES,
     Settings,
     arrivals,
-    plot_completions,
     results_of,
 )
 from treadle_lab.sls.play import Draw, Played, PlayedJob
@@ -89,9 +88,6 @@ def test_the_report_says_what_is_reached_and_what_is_not(tmp_path: Path) -> None
     assert sum("nodes that it does not allow" in text for text in bad) == 80
     assert sum("ended as FAILED" in text for text in bad) == 80
     assert any("proposals were for nodes" in text for text in shortfalls(draws(refused=True)))
-    pytest.importorskip("matplotlib")
-    plot_completions(good, tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").stat().st_size > 1000
 
 
 def test_the_testbed_plays_the_same_jobs_for_every_scheduler(tmp_path: Path) -> None:

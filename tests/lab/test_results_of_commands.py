@@ -11,24 +11,21 @@ from tests.support.files import written
 from treadle.cli._options import check_writable
 from treadle.cli.main import run
 
-SAMPLE = "j\t0\t0\t1\t0\t0\n"
 LONG = [
-    ["reproduce", "graphene"],
-    ["reproduce", "hdrf"],
-    ["reproduce", "slearn", "--trace", "FOLDER"],
+    ("graphene", "--json", "file"),
+    ("graphene", "--plot", "folder"),
+    ("hdrf", "--json", "file"),
+    ("slearn --trace FOLDER", "--json", "file"),
+    ("slearn --trace FOLDER", "--plot", "folder"),
 ]
 
 
-@pytest.mark.parametrize("command", LONG, ids=lambda command: " ".join(command[:2]))
-@pytest.mark.parametrize(("option", "kind"), [("--json", "file"), ("--plot", "folder")])
+@pytest.mark.parametrize(("command", "option", "kind"), LONG)
 def test_results_that_cannot_be_written_are_reported_before_the_work(
-    command: list[str], option: str, kind: str, tmp_path: Path, cli: Cli
+    command: str, option: str, kind: str, tmp_path: Path, cli: Cli
 ) -> None:
-    sample = tmp_path / "sample.tsv"
-    sample.write_text(SAMPLE)
-    places = {"FOLDER": str(tmp_path), "SAMPLE": str(sample)}
-    target = sample / "results"  # below a file nothing can be written
-    told = cli([*(places.get(word, word) for word in command), option, str(target)], 2)
+    target = written(tmp_path / "sample.tsv", "") / "results"  # below a file nothing can be written
+    told = cli(["reproduce", *command.replace("FOLDER", str(tmp_path)).split(), option, str(target)], 2)
     assert told.err.strip() == f"{option}: {target}: Not a directory; name a {kind} that can be written"
     assert told.out == ""
 

@@ -40,8 +40,7 @@ def trace_of_dags(dags: Sequence[Chain], hint_ms: Sequence[int], framework: Fram
     true_ms = np.array([1000.0 * np.mean(np.concatenate(stages)) for _, stages in dags])
     names = ("3sigma", "point", "3sigma-paper", "point-paper", "oracle", "drawn", "stored", "history")
     known = dict.fromkeys(names, JobHints(mean, mean // 2))
-    unknown = np.full(len(made), np.nan)
-    return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known, unknown, unknown)
+    return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known)
 
 
 def trace_of(
@@ -104,15 +103,6 @@ def ours(**gate: float) -> Scheme:
     scheme = combined()
     kind, settings = scheme.parts["gate"]
     return replace(scheme, parts=scheme.parts | {"gate": (kind, settings | gate)})
-
-
-def test_a_job_that_history_settles_needs_no_pilots() -> None:
-    jobs = [(0, [100] * 2), (0, [100] * 2), (1, [10] * 4), (1, [400] * 40)]
-    settling = ours(history_part=0.0, settled_part=1.0)
-    sampled = completions_s(trace_of(jobs, certain=[False] * 3 + [True]), settling, 4)
-    settled = completions_s(trace_of(jobs, certain=[False] * 2 + [True] * 2), settling, 4)
-    assert sampled[2] == 139.0  # its pilot from 100 to 110 while the large job takes the other machines
-    assert settled[2] == 119.0
 
 
 def test_history_lets_tasks_run_beside_the_pilot() -> None:

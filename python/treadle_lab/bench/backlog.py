@@ -13,11 +13,12 @@ from rich.table import Table
 
 from treadle.simulate.comparison import Interval, interval_of_ratio
 from treadle_lab.bench.cluster import (
+    Figures,
     Progress,
     Rounds,
     Shim,
     figures_table,
-    machine,
+    measured,
     run_rounds,
     scheduling_us,
     write_report,
@@ -30,7 +31,6 @@ from treadle_lab.sls.run import (
     Run,
     Setting,
     heartbeats_share,
-    simulate,
 )
 
 SLOTS: Final = 100_000
@@ -52,11 +52,6 @@ BACKLOG_MODES: Final[dict[str, Mode]] = {
     for mode in (
         MODES["sync"],
         MODES["observe"],
-        replace(
-            MODES["async-1"],
-            name="async-3.5",
-            capacity_settings={_CAPACITY + "schedule-asynchronously.enable": "true"},
-        ),
         MODES["async-1"],
         MODES["async-2"],
         replace(
@@ -68,16 +63,9 @@ BACKLOG_MODES: Final[dict[str, Mode]] = {
             },
         ),
         MODES["treadle"],
-        replace(
-            MODES["treadle"],
-            name="treadle-async",
-            capacity_settings={_CAPACITY + "schedule-asynchronously.enable": "true"},
-        ),
         MODES["floor"],
     )
 }
-"""`async-3.5` sets only what Hadoop 3.5.0 changed in its defaults: asynchronous scheduling is on. Its other settings
-(one thread, 5 ms between passes, at most 100 waiting proposals) have the same defaults in both, as `async-1`."""
 
 
 @dataclass(frozen=True)
@@ -180,47 +168,8 @@ class BacklogLoad(Workload):
         return super().trace() | {"workloads": [share | {"job_classes": classes}]}
 
 
-def chosen(names: Sequence[str]) -> list[Mode]:
-    """Return the modes of these names, all if there are none; raise BenchError on a name that there is not."""
-    if unknown := sorted(set(names) - BACKLOG_MODES.keys()):
-        raise BenchError(
-            f"--mode {unknown[0]}: there is no such mode with --backlog; there are {', '.join(BACKLOG_MODES)}"
-        )
-    return [mode for mode in BACKLOG_MODES.values() if not names or mode.name in names]
-
-
-@dataclass(frozen=True)
-class Rate:
-    """Measurements in a run's window; CPU times are for the window, per container; NaN where not applicable."""
-
-    containers_per_s: float
-    scheduler_cpu_us: float
-    """All that schedules: see `treadle_lab.bench.cluster.Figures`."""
-    link_cpu_us: float
-    frame_us: float
-    commit_cpu_us: float
-    """Commits with all that the shim does around `tryCommit`."""
-    try_commit_cpu_us: float
-    sidecar_cpu_us: float
-    jvm_cpu_us: float
-    """The whole JVM: ResourceManager, simulated nodes and masters, garbage collection, compilation."""
-    heartbeats_share: float
-    """Heartbeats that were handled, of those that were due: below 1 the ResourceManager is behind, hears of the ends of
-    containers late, and has fewer calls to pay for; such a mode's containers a second are dearer than they look."""
-    heartbeat_p50_us: float
-    heartbeat_p99_us: float
-    decide_p50_us: float
-    decide_p99_us: float
-    decide_cpu_us: float
-    """CPU time of the sidecar per decision; the rest of a decision's time is mostly waiting for a processor."""
-    rejected: float
-    placed_natively: float
-    least_free: float
-    """The smallest share of slots that was free."""
-
-
-def rate_of(run: Run, load: BacklogLoad) -> Rate:
-    """Return what a run showed.
+def rate_of(run: Run, load: BacklogLoad) -> Figures:
+    """Return the figures of a run's window; CPU times per container.
 
     Raises:
         BenchError: something else than the scheduler bounded it: slots or asks ran out.
@@ -231,25 +180,28 @@ def rate_of(run: Run, load: BacklogLoad) -> Rate:
     committed, shim, origin_ms = max(1, window["commits"]), Shim(seen), seen["origin_epoch_ms"]
     sidecar_us = 1e6 * run.sidecar_cpu_between(origin_ms + window["start_ms"], origin_ms + window["end_ms"])
     decided = shim.since_first_container("Frames", 0)
-    return Rate(
-        containers_per_s=1000 * window["commits"] / (window["end_ms"] - window["start_ms"]),
-        scheduler_cpu_us=(scheduling_us(seen) + sidecar_us) / committed,
-        link_cpu_us=shim.since_first_container("LinkCpuNanos") / 1000 / committed,
-        frame_us=shim.since_first_container("FrameNanos") / 1000 / committed,
-        commit_cpu_us=shim.since_first_container("CommitCpuNanos") / 1000 / committed,
-        try_commit_cpu_us=seen["commit_cpu"]["total_ns"] / 1000 / max(1, seen["commit_cpu"]["count"]),
-        sidecar_cpu_us=sidecar_us / committed if run.mode.kind in (Kind.TREADLE, Kind.OBSERVER) else math.nan,
-        jvm_cpu_us=seen["cpu_ns"]["process"] / 1000 / committed,
-        heartbeats_share=heartbeats_share(seen, load.nodes, load.heartbeat_ms, window["start_ms"], window["end_ms"]),
-        heartbeat_p50_us=seen["heartbeat_wall"]["p50_ns"] / 1000,
-        heartbeat_p99_us=seen["heartbeat_wall"]["p99_ns"] / 1000,
-        decide_p50_us=shim.decide_us(P50),
-        decide_p99_us=shim.decide_us(P99),
-        decide_cpu_us=sidecar_us / decided if decided else math.nan,
-        rejected=shim.since_first_container("Rejected", 0),
-        placed_natively=shim.since_first_container("PlacedNatively", 0),
-        least_free=_least_free(seen, load),
-    )
+    return {
+        "containers_per_s": 1000 * window["commits"] / (window["end_ms"] - window["start_ms"]),
+        "scheduler_cpu_us": (scheduling_us(seen) + sidecar_us) / committed,
+        "link_cpu_us": shim.since_first_container("LinkCpuNanos") / 1000 / committed,
+        "frame_us": shim.since_first_container("FrameNanos") / 1000 / committed,
+        "commit_cpu_us": shim.since_first_container("CommitCpuNanos") / 1000 / committed,
+        "try_commit_cpu_us": seen["commit_cpu"]["total_ns"] / 1000 / max(1, seen["commit_cpu"]["count"]),
+        "sidecar_cpu_us": sidecar_us / committed if run.mode.kind in (Kind.TREADLE, Kind.OBSERVER) else math.nan,
+        "jvm_cpu_us": seen["cpu_ns"]["process"] / 1000 / committed,
+        # below 1 the ResourceManager is late: it learns of ended containers late and handles fewer calls, so that
+        # containers/s look cheaper than they are
+        "heartbeats_share": heartbeats_share(seen, load.nodes, load.heartbeat_ms, window["start_ms"], window["end_ms"]),
+        "heartbeat_p50_us": seen["heartbeat_wall"]["p50_ns"] / 1000,
+        "heartbeat_p99_us": seen["heartbeat_wall"]["p99_ns"] / 1000,
+        "decide_p50_us": shim.decide_us(P50),
+        "decide_p99_us": shim.decide_us(P99),
+        # the rest of a decision's time is mostly a wait for a processor
+        "decide_cpu_us": sidecar_us / decided if decided else math.nan,
+        "rejected": shim.since_first_container("Rejected", 0),
+        "placed_natively": shim.since_first_container("PlacedNatively", 0),
+        "least_free": _least_free(seen, load),
+    }
 
 
 def _least_free(seen: Mapping[str, Any], load: BacklogLoad) -> float:
@@ -280,16 +232,13 @@ def run_backlog(
     folder: Path,
     json_file: Path,
     progress: Progress,
-) -> list[Rounds[Rate]]:
+) -> list[Rounds]:
     """Run each mode once a round, every other round in the opposite order; the report is written after each run."""
-
-    def run(mode: Mode, own: Path, label: str) -> Run:
-        return simulate(load.mode(mode), setting, own, partial(progress, label))
-
     return run_rounds(
-        modes,
+        [load.mode(mode) for mode in modes],
         rounds,
-        run,
+        setting,
+        progress,
         partial(rate_of, load=load),
         folder,
         lambda found: write_report(json_file, report(setting, load, rounds, found)),
@@ -297,19 +246,19 @@ def run_backlog(
     )
 
 
-def behind(outcome: Sequence[Rounds[Rate]]) -> list[str]:
+def behind(outcome: Sequence[Rounds]) -> list[str]:
     """Return the modes that did not keep up with the heartbeats, by the median."""
     return [each.mode.name for each in outcome if each.median("heartbeats_share") < KEEPS_UP]
 
 
-def best_stock(outcome: Sequence[Rounds[Rate]]) -> str | None:
+def best_stock(outcome: Sequence[Rounds]) -> str | None:
     """Return the stock mode that places most containers a second, None if none ran."""
     stock = {each.mode.name: each.median("containers_per_s") for each in outcome if each.mode.kind is Kind.STOCK}
     ran = {name: rate for name, rate in stock.items() if not math.isnan(rate)}
     return max(ran, key=lambda name: ran[name], default=None)
 
 
-def ratio(outcome: Sequence[Rounds[Rate]], part: str, whole: str | None, figure: str) -> Interval | None:
+def ratio(outcome: Sequence[Rounds], part: str, whole: str | None, figure: str) -> Interval | None:
     """Return a figure of one mode over that of another, of the rounds that both came through; None if there is none."""
     by_name = {each.mode.name: each.rounds for each in outcome}
     if whole is None or part not in by_name or whole not in by_name:
@@ -317,7 +266,7 @@ def ratio(outcome: Sequence[Rounds[Rate]], part: str, whole: str | None, figure:
     pairs = [(a, b) for a, b in zip(by_name[part], by_name[whole], strict=False) if a is not None and b is not None]
     if not pairs:
         return None
-    return interval_of_ratio([getattr(a, figure) for a, _ in pairs], [getattr(b, figure) for _, b in pairs])
+    return interval_of_ratio([a[figure] for a, _ in pairs], [b[figure] for _, b in pairs])
 
 
 def _compared(best: str | None) -> dict[str, tuple[str, str | None, str]]:
@@ -333,23 +282,17 @@ def _compared(best: str | None) -> dict[str, tuple[str, str | None, str]]:
     }
 
 
-def comparison(outcome: Sequence[Rounds[Rate]]) -> dict[str, Any]:
+def comparison(outcome: Sequence[Rounds]) -> dict[str, Any]:
     """Return what Treadle is to the best stock mode and to the floor, and what observing costs the RM."""
     best = best_stock(outcome)
     ratios = {name: ratio(outcome, *each) for name, each in _compared(best).items()}
     return {"best_stock_mode": best} | {name: value and value.as_json() for name, value in ratios.items()}
 
 
-def report(setting: Setting, load: BacklogLoad, rounds: int, outcome: Sequence[Rounds[Rate]]) -> dict[str, Any]:
+def report(setting: Setting, load: BacklogLoad, rounds: int, outcome: Sequence[Rounds]) -> dict[str, Any]:
     """Return everything that goes to the JSON file."""
-    return {
-        "load": {**asdict(load), "slots": load.slots},
-        "rounds": rounds,
-        "heap_mb": setting.heap_mb,
-        **machine(),
-        "comparison": comparison(outcome) | {"behind": behind(outcome)},
-        "modes": {each.mode.name: each.as_json() for each in outcome},
-    }
+    compared = comparison(outcome) | {"behind": behind(outcome)}
+    return {"load": {**asdict(load), "slots": load.slots}} | measured(setting, rounds, compared, outcome)
 
 
 ROWS: Final = (
@@ -379,7 +322,7 @@ WORDS: Final = {
 }
 
 
-def rates_table(outcome: Sequence[Rounds[Rate]]) -> Table:
+def rates_table(outcome: Sequence[Rounds]) -> Table:
     """Return the figures of each mode; the ratios below."""
     best = best_stock(outcome)
     lines = [f"best stock mode: {best or 'none ran'}; in brackets 95 % intervals over the rounds, if there are several"]

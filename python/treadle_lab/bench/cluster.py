@@ -7,10 +7,10 @@ import math
 import platform
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import psutil
 from rich.table import Table
@@ -22,23 +22,24 @@ from treadle_lab.sls.run import P50, P99, SCHEDULER_THREADS, Run, Setting, decid
 
 Progress = Callable[[str, dict[str, Any]], None]
 """Called with the label of a run and its measurements so far."""
-F = TypeVar("F")
+Figures = dict[str, float]
+"""The figures of a run by name (docs/benchmark.md): wall-clock times unless CPU is named; NaN where a mode has none."""
 
 
 @dataclass(frozen=True)
-class Rounds(Generic[F]):
+class Rounds:
     """All rounds of a mode."""
 
     mode: Mode
-    rounds: tuple[F | None, ...] = ()
-    """The results of each round, a dataclass of numbers; None for a failed one, whose cause is among the failures."""
+    rounds: tuple[Figures | None, ...] = ()
+    """What each showed; None for one that failed, whose cause is among the failures."""
     failures: tuple[str, ...] = ()
     worst: tuple[str, ...] = ()
     """Figures for which the mode shows the worst round instead of the median."""
 
     def median(self, figure: str) -> float:
         """Return the median of a figure over the rounds; NaN if all failed."""
-        values = [getattr(each, figure) for each in self.rounds if each is not None]
+        values = [each[figure] for each in self.rounds if each is not None]
         if not values:
             return math.nan
         return float(max(values) if figure in self.worst else statistics.median(values))
@@ -46,11 +47,11 @@ class Rounds(Generic[F]):
     def as_json(self) -> dict[str, Any]:
         """Return the median and all rounds, with NaN as null."""
         done = [each for each in self.rounds if each is not None]
-        names = [each.name for each in fields(done[0])] if done else []  # type: ignore[arg-type]
+        names = list(done[0]) if done else []
         return {
             "kind": self.mode.kind.value,
             "median": {name: plain(self.median(name)) for name in names} or None,
-            "rounds": [each and {name: plain(getattr(each, name)) for name in names} for each in self.rounds],
+            "rounds": [each and plain(each) for each in self.rounds],
             "failures": list(self.failures),
         }
 
@@ -58,30 +59,33 @@ class Rounds(Generic[F]):
 def run_rounds(
     modes: Sequence[Mode],
     rounds: int,
-    run: Callable[[Mode, Path, str], Run],
-    judge: Callable[[Run], F],
+    setting: Setting,
+    progress: Progress,
+    judge: Callable[[Run], Figures],
     folder: Path,
-    written: Callable[[Sequence[Rounds[F]]], None],
+    written: Callable[[Sequence[Rounds]], None],
     *,
     worst: tuple[str, ...] = (),
     turning: bool = False,
-) -> list[Rounds[F]]:
+) -> list[Rounds]:
     """Run each mode once per round, so that changes on the machine affect all modes.
 
     Args:
         modes: the modes to compare
         rounds: number of rounds
-        run: runs a mode with all files in a folder; also receives a description of the run
+        setting: of all runs
+        progress: is called now and then
         judge: returns the figures of a successful run
         folder: contains a folder for each run
         written: called after each run with all results so far, so that an interruption loses none
         worst: see `Rounds`
         turning: whether every other round is in the opposite order
     """
-    found = {mode.name: Rounds[F](mode, worst=worst) for mode in modes}
+    found = {mode.name: Rounds(mode, worst=worst) for mode in modes}
     for number in range(1, rounds + 1):
         for mode in modes if number % 2 or not turning else reversed(modes):
-            ran = run(mode, folder / f"{number}-{mode.name}", f"{mode.name}, round {number} of {rounds}")
+            label = f"{mode.name}, round {number} of {rounds}"
+            ran = simulate(mode, setting, folder / f"{number}-{mode.name}", partial(progress, label))
             shown, failure = None, ran.failure
             if failure is None:
                 try:
@@ -97,16 +101,13 @@ def run_rounds(
 
 def run_benchmark(
     modes: Sequence[Mode], setting: Setting, rounds: int, folder: Path, json_file: Path, progress: Progress
-) -> list[Rounds[Figures]]:
+) -> list[Rounds]:
     """Run each mode, and write the report after each run; return the result of each mode."""
-
-    def run(mode: Mode, own: Path, label: str) -> Run:
-        return simulate(mode, setting, own, partial(progress, label))
-
     return run_rounds(
         modes,
         rounds,
-        run,
+        setting,
+        progress,
         partial(figures_of, containers_wanted=setting.workload.containers),
         folder,
         lambda found: write_report(json_file, report(setting, rounds, found)),
@@ -114,21 +115,17 @@ def run_benchmark(
     )
 
 
-def report(setting: Setting, rounds: int, outcome: Sequence[Rounds[Figures]]) -> dict[str, Any]:
+def report(setting: Setting, rounds: int, outcome: Sequence[Rounds]) -> dict[str, Any]:
     """Everything that goes to the JSON file."""
     workload = setting.workload
-    return {
-        "workload": {
-            **asdict(workload),
-            "containers": workload.containers,
-            "ideal_span_s": workload.ideal_span_ms / 1000,
-        },
-        "rounds": rounds,
-        "heap_mb": setting.heap_mb,
-        **machine(),
-        "comparison": comparison(outcome),
-        "modes": {each.mode.name: each.as_json() for each in outcome},
-    }
+    more = {"containers": workload.containers, "ideal_span_s": workload.ideal_span_ms / 1000}
+    return {"workload": asdict(workload) | more} | measured(setting, rounds, comparison(outcome), outcome)
+
+
+def measured(setting: Setting, rounds: int, compared: dict[str, Any], outcome: Sequence[Rounds]) -> dict[str, Any]:
+    """Return the part of the JSON file that both loads have."""
+    modes = {each.mode.name: each.as_json() for each in outcome}
+    return {"rounds": rounds, "heap_mb": setting.heap_mb, **machine(), "comparison": compared, "modes": modes}
 
 
 def machine() -> dict[str, Any]:
@@ -156,46 +153,6 @@ def write_report(path: Path, content: dict[str, Any]) -> None:
 COUNTED_PER_MODE: Final = ("rejected", "placed_natively", "containers_missing", "attempts_not_finished")
 
 
-@dataclass(frozen=True)
-class Figures:
-    """Figures of one run. Times are wall-clock times unless they say CPU; NaN if not applicable to a mode."""
-
-    span_s: float
-    """From the first container that ran (its commit) to the end of the last."""
-    containers: float
-    peak_containers_per_s: float
-    """Most commits within one second."""
-    mean_containers_per_s: float
-    """Commits divided by the time from the first to the last."""
-    commit_wall_us: float
-    commit_cpu_us: float
-    scheduler_cpu_us: float
-    """Per container: the threads in SCHEDULER_THREADS, the handling of application masters' calls, and the sidecar."""
-    shim_commit_cpu_us: float
-    """CPU time of a commit with all that the shim does around tryCommit, by the shim's own metrics."""
-    shim_frame_us: float
-    """Per container: time that the shim spends on writing frames, by its own metrics."""
-    shim_link_cpu_us: float
-    """Per container: CPU time of the link thread, commits and frames included, by the shim's own metrics."""
-    heartbeat_p50_us: float
-    heartbeat_p99_us: float
-    stale_nodes_mean: float
-    """Nodes that had been silent for two seconds, on average over the span: above 0 the simulation itself is behind."""
-    rm_cpu_s: float
-    """The whole JVM during the span, the simulated nodes and applications included."""
-    sidecar_cpu_s: float
-    decide_p50_us: float
-    decide_p99_us: float
-    rejected: float
-    placed_natively: float
-    containers_missing: float
-    """Containers of the workload that were never committed."""
-    attempts_not_finished: float
-    """Applications whose attempt did not count as finished: SLS reports an AM's end to its node and to the RM at
-    about the same time, and if the node is heard first the RM takes the AM for failed, after all of its tasks
-    have run."""
-
-
 def figures_of(run: Run, containers_wanted: int) -> Figures:
     """Return the figures of a complete run."""
     seen = run.measurements
@@ -206,29 +163,31 @@ def figures_of(run: Run, containers_wanted: int) -> Figures:
     cpu = seen["cpu_ns"]
     sidecar_s = run.sidecar_cpu_between(origin_ms + start_ms, origin_ms + end_ms)
     shim = Shim(seen)
-    return Figures(
-        span_s=(end_ms - start_ms) / 1000,
-        containers=commits["total"],
-        peak_containers_per_s=peak_per_s(commits["counts"], commits["bucket_ms"]),
-        mean_containers_per_s=1000 * commits["total"] / placing_ms if placing_ms > 0 else 0.0,
-        commit_wall_us=seen["commit_wall"]["total_ns"] / 1000 / committed,
-        commit_cpu_us=seen["commit_cpu"]["total_ns"] / 1000 / committed,
-        scheduler_cpu_us=(scheduling_us(seen) + sidecar_s * 1e6) / committed,
-        shim_commit_cpu_us=shim.since_first_container("CommitCpuNanos") / 1000 / committed,
-        shim_frame_us=shim.since_first_container("FrameNanos") / 1000 / committed,
-        shim_link_cpu_us=shim.since_first_container("LinkCpuNanos") / 1000 / committed,
-        heartbeat_p50_us=seen["heartbeat_wall"]["p50_ns"] / 1000,
-        heartbeat_p99_us=seen["heartbeat_wall"]["p99_ns"] / 1000,
-        stale_nodes_mean=stale_nodes(seen, start_ms, end_ms),
-        rm_cpu_s=cpu.get("process", 0) / 1e9,
-        sidecar_cpu_s=sidecar_s,
-        decide_p50_us=shim.decide_us(P50),
-        decide_p99_us=shim.decide_us(P99),
-        rejected=shim.value("Rejected", absent=0),
-        placed_natively=shim.value("PlacedNatively", absent=0),
-        containers_missing=max(0, containers_wanted - commits["total"]),
-        attempts_not_finished=seen["attempts_not_finished"],
-    )
+    return {
+        "span_s": (end_ms - start_ms) / 1000,
+        "containers": commits["total"],
+        "peak_containers_per_s": peak_per_s(commits["counts"], commits["bucket_ms"]),
+        "mean_containers_per_s": 1000 * commits["total"] / placing_ms if placing_ms > 0 else 0.0,
+        "commit_wall_us": seen["commit_wall"]["total_ns"] / 1000 / committed,
+        "commit_cpu_us": seen["commit_cpu"]["total_ns"] / 1000 / committed,
+        "scheduler_cpu_us": (scheduling_us(seen) + sidecar_s * 1e6) / committed,
+        "shim_commit_cpu_us": shim.since_first_container("CommitCpuNanos") / 1000 / committed,
+        "shim_frame_us": shim.since_first_container("FrameNanos") / 1000 / committed,
+        "shim_link_cpu_us": shim.since_first_container("LinkCpuNanos") / 1000 / committed,
+        "heartbeat_p50_us": seen["heartbeat_wall"]["p50_ns"] / 1000,
+        "heartbeat_p99_us": seen["heartbeat_wall"]["p99_ns"] / 1000,
+        "stale_nodes_mean": stale_nodes(seen, start_ms, end_ms),
+        "rm_cpu_s": cpu.get("process", 0) / 1e9,
+        "sidecar_cpu_s": sidecar_s,
+        "decide_p50_us": shim.decide_us(P50),
+        "decide_p99_us": shim.decide_us(P99),
+        "rejected": shim.value("Rejected", absent=0),
+        "placed_natively": shim.value("PlacedNatively", absent=0),
+        "containers_missing": max(0, containers_wanted - commits["total"]),
+        # SLS reports an AM's end to its node and to the RM at about the same time: if the node is heard first, the RM
+        # takes the AM for failed, after all of its tasks have run
+        "attempts_not_finished": seen["attempts_not_finished"],
+    }
 
 
 def scheduling_us(seen: Mapping[str, Any]) -> float:
@@ -271,7 +230,7 @@ def stale_nodes(measurements: Mapping[str, Any], start_ms: float, end_ms: float)
     return statistics.fmean(inside) if inside else 0.0
 
 
-def comparison(outcome: Sequence[Rounds[Figures]]) -> dict[str, Any]:
+def comparison(outcome: Sequence[Rounds]) -> dict[str, Any]:
     """Return the better stock mode, Treadle's span over its span and the floor's, and what observing costs `sync`.
 
     None where a mode is missing.
@@ -323,7 +282,7 @@ SPAN_ROWS: Final = (
 )
 
 
-def figures_table(rows: Rows, outcome: Sequence[Rounds[Any]], caption: str) -> Table:
+def figures_table(rows: Rows, outcome: Sequence[Rounds], caption: str) -> Table:
     """Return a column for each mode, a row for each figure.
 
     Args:
@@ -340,14 +299,14 @@ def figures_table(rows: Rows, outcome: Sequence[Rounds[Any]], caption: str) -> T
     return table
 
 
-def _cell(mode: Rounds[Any], name: str, form: str) -> str:
+def _cell(mode: Rounds, name: str, form: str) -> str:
     if not any(mode.rounds):
         return "failed"
     value = mode.median(name)
     return "-" if math.isnan(value) else format(value, form)
 
 
-def results_table(outcome: Sequence[Rounds[Figures]]) -> Table:
+def results_table(outcome: Sequence[Rounds]) -> Table:
     """Return the figures of each mode; the ratios below."""
     compared, lines = comparison(outcome), []
     for name, of in (

@@ -1,30 +1,23 @@
-"""Decisions of the engine alone: runs, memory, snapshots, and their report."""
+"""Decisions of the engine alone: runs and their report."""
 
 from __future__ import annotations
 
 import itertools
-import math
-import multiprocessing
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from treadle import events
-from treadle.config.reader import parse_settings, read_settings
-from treadle.config.settings import Settings, Source
+from treadle.config.reader import read_settings
+from treadle.config.settings import Settings
 from treadle.engine import Engine
-from treadle.events import Event
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PolicyFailedError, raise_if_failed
-from treadle.process_limits import peak_memory_mb
-from treadle.simulate.comparison import Interval
 from treadle_lab.bench.engine_load import Load, SteadyState
-from treadle_lab.rows import Table, plain, slope_of
+from treadle_lab.rows import Table
 from treadle_lab.sls.load import BenchError
 
 NODES: Final = (100, 1_000, 5_000, 20_000)
@@ -257,128 +250,14 @@ def run_grid(
         goal = tuple(sizes.values()) == GOAL
         return measure(name, settings, Load(**sizes, batch=batch), max(seconds, GOAL_S) if goal else seconds)
 
-    return measure_all(policies, _named(grid), measured, progress, keep_going=keep_going)
+    sizes = [dict(zip(DIMENSIONS, each, strict=True)) for each in grid]
+    return measure_all(policies, sizes, measured, progress, keep_going=keep_going)
 
 
-def _named(grid: Sequence[tuple[int, int, int]]) -> list[dict[str, int]]:
-    return [dict(zip(DIMENSIONS, sizes, strict=True)) for sizes in grid]
-
-
-def growth(results: Sequence[Figures]) -> dict[str, dict[str, Interval | None]]:
-    """Return for each policy and dimension the exponent k of CPU time per placement ~ n^k; None with only one size.
-
-    The slope of a least-squares line through the logarithms, with a level of its own for each choice of the other two.
-    The interval says how well one power of n describes the sizes measured, not how repeatable they are.
-    """
-    found: dict[str, dict[str, Interval | None]] = {}
-    for policy in dict.fromkeys(result.policy for result in results):
-        mine = [result for result in results if result.policy == policy and result.placements_per_s_cpu > 0]
-        found[policy] = {name: _exponent(mine, name) for name in DIMENSIONS}
-    return found
-
-
-def _exponent(results: Sequence[Figures], dimension: str) -> Interval | None:
-    lines: dict[tuple[Any, ...], list[tuple[float, float]]] = {}
-    for result in results:
-        others = tuple(getattr(result, name) for name in DIMENSIONS if name != dimension)
-        point = (math.log(getattr(result, dimension)), -math.log(result.placements_per_s_cpu))
-        lines.setdefault(others, []).append(point)
-    return slope_of(list(lines.values()))
-
-
-def figures(results: Sequence[Figures | Failed]) -> list[Figures]:
-    """Return the results that are none of a policy that failed."""
-    return [result for result in results if isinstance(result, Figures)]
-
-
-def report(results: Sequence[Figures | Failed], memory_mb: dict[str, float]) -> dict[str, Any]:
-    """Return the results as they are written to a file; ``memory_mb`` by policy, if it was measured."""
+def report(results: Sequence[Figures | Failed]) -> dict[str, Any]:
+    """Return the results as they are written to a file."""
     measured = [each.plain() if isinstance(each, Failed) else {"failure": None} | asdict(each) for each in results]
-    fitted = plain(growth(figures(results)))
-    return {"benchmark": "engine", "results": measured, "growth": fitted, "memory_mb": memory_mb}
-
-
-PIECE: Final = 65_536
-"""Rows of an event that are sent at once."""
-
-TICKS: Final = 30
-
-LARGEST: Final = (20_000, 100_000, 1_000)
-"""Nodes, rows and leaves of the goal for memory: under 500 MB."""
-
-SPLIT: Final = (events.Containers, events.Requests, events.Applications, events.ApplicationUsage, events.Nodes)
-
-
-def pieces(events: Sequence[Event]) -> Iterator[Event]:
-    """Return the same events with no more than `PIECE` rows each."""
-    for event in events:
-        if not isinstance(event, SPLIT):
-            yield event
-            continue
-        columns = [getattr(event, field.name) for field in fields(event)]
-        for start in range(0, max(len(columns[0]), 1), PIECE):
-            yield type(event)(*(column[start : start + PIECE].copy() for column in columns))
-
-
-def measure_memory(settings: Settings, load: Load) -> float:
-    """Return the most memory (MB) that a process with an engine has had resident after some ticks of a steady state.
-
-    Kernels are compiled before, in this process.
-
-    Raises:
-        BenchError: the process ended, or a part of the policy failed.
-    """
-    Engine(settings).warm_up()
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_serve, args=(there, _sendable(settings)), daemon=True)
-    process.start()
-    there.close()
-    try:
-        state = SteadyState(load)
-        for event in pieces(state.snapshot()):
-            here.send([event])
-        for _ in range(TICKS):
-            for event in state.tick():
-                here.send([event])
-            here.send((state.now_ms, load.batch, state.sequence))
-            made = here.recv()
-            if isinstance(made, str):
-                raise BenchError(f"{made}; put the part right: what would run instead is another policy")
-            state.commit(made)
-        here.send(None)
-        return float(here.recv())
-    except (EOFError, OSError) as error:
-        raise BenchError("the process whose memory is measured has ended; is there too little of it?") from error
-    finally:
-        here.close()
-        process.join(10)
-
-
-def _sendable(settings: Settings) -> Settings | Source:
-    """Return what another process can make the settings of: classes from users' files are known only to this one."""
-    source = settings.source
-    return source if source is not None and source.part_files else settings
-
-
-def _again(source: Source) -> Settings:
-    return parse_settings(source.file, source.text, kept=source.part_files, trust_code=True)
-
-
-def _serve(pipe: Connection, given: Settings | Source) -> None:
-    """Apply lists of events and answer what else comes with a decide, until there is None."""
-    settings = given if isinstance(given, Settings) else _again(given)
-    engine = Engine(settings)
-    message: Any = pipe.recv()
-    while message is not None:
-        if isinstance(message, list):
-            engine.apply(message)
-        else:
-            now_ms, limit, sequence = message
-            made = engine.decide(now_ms, limit, sequence=sequence)
-            pipe.send(made if engine.failure is None else str(engine.failure))
-        message = pipe.recv()
-    pipe.send(peak_memory_mb())
+    return {"benchmark": "engine", "results": measured}
 
 
 def figures_table(results: Sequence[Figures | Failed]) -> Table:
@@ -400,10 +279,3 @@ def _row(result: Figures | Failed) -> tuple[str, ...]:
         f"{result.decide_p99_ms:.2f} ({result.decide_p99_ms_cpu:.2f})",
         f"{result.apply_p50_ms:.2f} ({result.apply_p50_ms_cpu:.2f})",
     )
-
-
-def growth_table(results: Sequence[Figures]) -> Table:
-    """Return the exponents of growth of each policy."""
-    title = "CPU time per placement grows as n^k; in brackets 95 % intervals of the fit"
-    rows = [(policy, *(found[name] for name in DIMENSIONS)) for policy, found in growth(results).items()]
-    return Table(title, ("policy", *(f"k, {name}" for name in DIMENSIONS)), rows)

@@ -157,11 +157,6 @@ def run_grid(
     return measure_all(policies, configurations, measured, progress, keep_going=keep_going)
 
 
-def figures(results: Sequence[SimulatorFigures | Failed]) -> list[SimulatorFigures]:
-    """Return the results that are none of a policy that failed."""
-    return [result for result in results if isinstance(result, SimulatorFigures)]
-
-
 def report(results: Sequence[SimulatorFigures | Failed]) -> dict[str, Any]:
     """Return the results for `--json`."""
     runs = [each.plain() if isinstance(each, Failed) else {"failure": None} | asdict(each) for each in results]

@@ -288,8 +288,8 @@ def play_draws(
     play: Callable[[int, int, Player], D],
     results: Callable[[list[D]], Results],
     console: Console,
-) -> list[D]:
-    """Play draws of a paper on the testbed; print tables and what is not as it should be. Return the draws.
+) -> None:
+    """Play draws of a paper on the testbed; print tables and what is not as it should be.
 
     Args:
         paper: see `playing`
@@ -309,7 +309,6 @@ def play_draws(
             if places.json_file is not None:
                 write_json(places.json_file, results(draws).as_json())
     publish(results(draws), console, None)
-    return draws
 
 
 def publish(

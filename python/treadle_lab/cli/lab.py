@@ -20,9 +20,6 @@ def gains(
     quick: Annotated[
         bool, typer.Option("--quick", help="One load, five policies, three draws of four-hour windows: ten minutes.")
     ] = False,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="The points whose names contain this; may be repeated.")
-    ] = None,
     draws: Annotated[int, typer.Option(min=1, max=1000, help="Draws of each point, from seed 51 on.")] = 10,
     policy: Annotated[
         str | None,
@@ -32,7 +29,6 @@ def gains(
         "build/gains"
     ),
     jobs: Annotated[int, typer.Option(min=0, max=1024, help="Simulations that run at a time; 0: one a core.")] = 0,
-    no_run: Annotated[bool, typer.Option("--no-run", help="Take the results that the cache has; run nothing.")] = False,
     kept: Annotated[
         Path | None,
         typer.Option("--from", help="A file of --json instead of simulations: docs/results/kept/gains.json."),
@@ -46,4 +42,4 @@ def gains(
     from treadle_lab.gains.verdicts import verdict_tables
 
     places = OutputPaths(json_file, page, plot)
-    compare(Source(quick, tuple(only or ()), draws, cache, jobs, no_run, kept, policy), places, verdict_tables)
+    compare(Source(quick, draws, cache, jobs, kept, policy), places, verdict_tables)

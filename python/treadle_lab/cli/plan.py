@@ -13,7 +13,7 @@ from treadle.errors import UserError
 
 app = typer.Typer()
 
-ALGORITHMS = ("graphene", "graphene-paper", "bfs", "cp", "random", "tetris", "cg", "strippart", "cpsat")
+ALGORITHMS = ("graphene", "graphene-paper", "bfs", "cp", "random", "tetris", "cg", "cpsat")
 BUDGET_MS = 1000
 
 

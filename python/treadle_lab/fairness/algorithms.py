@@ -39,24 +39,22 @@ def allocate_fluid(tree: Tree, algorithm: str, calculator: str | None = None) ->
     Those of `AS_TASKS_END` are where a filling ends as tasks end and others take their place; all others are filled
     from empty.
     """
-    if algorithm == "hdrf":
-        return Allocation(fill(tree, HDRF))
-    if algorithm == "hdrf-static":
-        return Allocation(fill(tree, NAIVE))
-    if algorithm == "drf-flat":
-        return Allocation(fill(flattened(tree), NAIVE))
-    if algorithm == "hdrf-dynamic":
-        return churn(tree, HDRF, fill(tree, HDRF))
-    if algorithm == "drf-naive":
-        return churn(tree, NAIVE, fill(tree, NAIVE))
-    if algorithm == "capacity":
-        return Allocation(fill(tree, capacity_rule(calculator)))
-    raise ValueError(f"unknown algorithm {algorithm!r}; choose one of {', '.join(ALGORITHMS)}")
+    rule = _rule_of(algorithm, calculator)
+    shared = flattened(tree) if algorithm == "drf-flat" else tree
+    held = fill(shared, rule)
+    return churn(shared, rule, held) if algorithm in AS_TASKS_END else Allocation(held)
 
 
-def capacity_rule(calculator: str | None) -> Rule:
-    """How the CapacityScheduler measures a queue: its use over its guarantee, of one resource or of the dominant."""
-    return NAIVE if calculator is None else Rule(False, False, frozenset({calculator}))
+def _rule_of(algorithm: str, calculator: str | None) -> Rule:
+    """Return how an algorithm measures a node.
+
+    The CapacityScheduler measures a queue by its use over its guarantee, of one resource or of the dominant.
+    """
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"unknown algorithm {algorithm!r}; choose one of {', '.join(ALGORITHMS)}")
+    if algorithm == "capacity" and calculator is not None:
+        return Rule(False, False, frozenset({calculator}))
+    return HDRF if algorithm in ("hdrf", "hdrf-dynamic") else NAIVE
 
 
 def churn(tree: Tree, rule: Rule, held: Mapping[str, Fraction], portion: Fraction = Fraction(1)) -> Allocation:
@@ -259,10 +257,8 @@ def allocate_whole(
     anybody waits to run and that the server could hold when empty (section 5: small tasks do not nibble away the room
     of large ones).
     """
-    rules = {"hdrf": HDRF, "hdrf-dynamic": HDRF, "capacity": capacity_rule(calculator)}
-    cluster = WholeTasks(
-        flattened(tree) if algorithm == "drf-flat" else tree, servers, rules.get(algorithm, NAIVE), headroom=headroom
-    )
+    shared = flattened(tree) if algorithm == "drf-flat" else tree
+    cluster = WholeTasks(shared, servers, _rule_of(algorithm, calculator), headroom=headroom)
     cluster.fill()
     settled = cluster.churn() if algorithm in AS_TASKS_END else True
     return Allocation({leaf.name: Fraction(n) for leaf, n in zip(tree.leaves, cluster.tasks(), strict=True)}, settled)

@@ -232,67 +232,40 @@ def fill(tree: Tree, rule: Rule, held: Mapping[str, Fraction] | None = None) -> 
     return _Filling(tree, rule, held or {}).run()
 
 
+@dataclass(slots=True, eq=False)
 class _Node:
     """The state of one node. All of `level`, `use` and `share` are as of `clock`; rates are per unit of the clock."""
 
-    __slots__ = (
-        "base",
-        "blocked",
-        "children",
-        "clock",
-        "crossing",
-        "fifo",
-        "given",
-        "heap",
-        "leaf",
-        "level",
-        "level_rate",
-        "limit",
-        "moving",
-        "needs",
-        "next",
-        "position",
-        "real_given",
-        "real_rate",
-        "rising",
-        "share",
-        "share_rate",
-        "speed",
-        "stamp",
-        "unit",
-        "use",
-        "use_rate",
-        "weight",
-    )
-
-    def __init__(self, node: Group | Leaf, resources: int) -> None:
-        self.weight = node.weight
-        self.leaf = node if isinstance(node, Leaf) else None
-        self.fifo = isinstance(node, Group) and node.scheduler == "fifo"
-        self.children: list[_Node] = []
-        self.blocked = False
-        self.clock = self.level = self.share = ZERO
-        self.level_rate = self.share_rate = ZERO
-        self.use: Vector = [ZERO] * resources  # as the parent sees it: rescaled, if the rule rescales
-        self.use_rate: Vector = [ZERO] * resources
-        self.real_rate: Vector = [ZERO] * resources  # what is really taken from the pool
-        self.next: Fraction | None = None  # when, by its own clock, something changes in its subtree
-        # A leaf's.
-        self.unit: Vector = []  # what it holds when its dominant share is 1
-        self.needs: list[bool] = []
-        self.limit: Fraction | None = None  # its share when all its tasks run
-        # A group's.
-        self.rising = 0  # children that move
-        self.crossing: Fraction | None = None  # when another resource becomes the dominant one
-        self.heap: list[tuple[Fraction, int, int]] = []  # (time, child, the child's stamp)
-        self.stamp = 0
-        # Values as its parent sees them.
-        self.position = 0
-        self.moving = False
-        self.base = ZERO  # the parent's clock when this one showed `clock`
-        self.speed = ZERO  # how much its clock advances in a unit of the parent's
-        self.given: Vector = []  # its part of the parent's use_rate
-        self.real_given: Vector = []  # its part of the parent's real_rate
+    weight: Fraction
+    leaf: Leaf | None
+    fifo: bool
+    use: Vector  # as the parent sees it: rescaled, if the rule rescales
+    use_rate: Vector
+    real_rate: Vector  # what is really taken from the pool
+    children: list[_Node] = field(default_factory=list)
+    blocked: bool = False
+    clock: Fraction = ZERO
+    level: Fraction = ZERO
+    share: Fraction = ZERO
+    level_rate: Fraction = ZERO
+    share_rate: Fraction = ZERO
+    next: Fraction | None = None  # when, by its own clock, something changes in its subtree
+    # A leaf's.
+    unit: Vector = field(default_factory=list)  # what it holds when its dominant share is 1
+    needs: list[bool] = field(default_factory=list)
+    limit: Fraction | None = None  # its share when all its tasks run
+    # A group's.
+    rising: int = 0  # children that move
+    crossing: Fraction | None = None  # when another resource becomes the dominant one
+    heap: list[tuple[Fraction, int, int]] = field(default_factory=list)  # (time, child, the child's stamp)
+    stamp: int = 0
+    # As its parent sees it.
+    position: int = 0
+    moving: bool = False
+    base: Fraction = ZERO  # the parent's clock when this one showed `clock`
+    speed: Fraction = ZERO  # how much its clock advances in a unit of the parent's
+    given: Vector = field(default_factory=list)  # its part of the parent's use_rate
+    real_given: Vector = field(default_factory=list)  # its part of the parent's real_rate
 
     def advance(self, time: Fraction) -> None:
         """Advance this node, but not its subtree, to `time` by its own clock."""
@@ -333,7 +306,9 @@ class _Filling:
             raise ValueError("what the leaves hold at the start is more than the pool")
 
     def _node(self, tree: Tree, node: Group | Leaf, held: Mapping[str, Fraction]) -> _Node:
-        state = _Node(node, len(self.resources))
+        use, use_rate, real_rate = ([ZERO] * len(self.resources) for _ in range(3))
+        leaf, fifo = (node, False) if isinstance(node, Leaf) else (None, node.scheduler == "fifo")
+        state = _Node(node.weight, leaf, fifo, use, use_rate, real_rate)
         if isinstance(node, Group):
             state.children = [self._node(tree, child, held) for child in node.children]
             for position, child in enumerate(state.children):

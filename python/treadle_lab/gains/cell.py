@@ -270,21 +270,11 @@ class Plan:
         ]
 
 
-def whole(only: Sequence[str] = (), draws: int = DRAWS, policy: str | None = None) -> Plan:
-    """Return the whole experiment, or the points that have one of the texts ``only`` in their names.
-
-    With a ``policy`` it is compared with stock orders and references alone.
-
-    Raises:
-        UserError: a text is in no name.
-    """
-    for text in only:
-        if not any(text in x for x in POINTS):
-            raise UserError(f"--only: no point has {text!r} in its name; there are {', '.join(POINTS)}")
-    xs = tuple(x for x in POINTS if not only or any(text in x for text in only))
+def whole(draws: int = DRAWS, policy: str | None = None) -> Plan:
+    """Return the whole experiment; with a ``policy`` it is compared with stock orders and references alone."""
     if policy is None:
-        return Plan(xs, lambda x: names_at(POINTS[x]), draws)
-    xs = tuple(x for x in xs if not POINTS[x].only)
+        return Plan(tuple(POINTS), lambda x: names_at(POINTS[x]), draws)
+    xs = tuple(x for x in POINTS if not POINTS[x].only)
     return Plan(xs, lambda x: (*STOCK, *REFERENCES, policy), draws)
 
 

@@ -22,7 +22,7 @@ from treadle.simulate.comparison import FEW, Verdict, interval_of, lateness, ver
 from treadle_lab.gains import cell
 from treadle_lab.gains.cell import BASELINE, READY_MADE, REFERENCES, STOCK, Simulated, file_of, quick, whole
 from treadle_lab.gains.workloads import HOURS, POINTS
-from treadle_lab.harness.runs import kept_only, run_cells
+from treadle_lab.harness.runs import run_cells
 from treadle_lab.plots import intervals, lines
 from treadle_lab.rows import Row, Table, as_document, json_text, markdown, referred, rows_of, show
 
@@ -65,9 +65,9 @@ FACTORS: Final = {
 """For what dwarfs orders: points with the same jobs under other circumstances, all under `fair`."""
 
 
-def rows_from(cells: Sequence[Simulated], documents: Sequence[Mapping[str, Any] | None]) -> list[Row]:
-    """Return the rows of cells that have a result, in their order; references are the baseline's values."""
-    done = [(cell, document) for cell, document in zip(cells, documents, strict=True) if document is not None]
+def rows_from(cells: Sequence[Simulated], documents: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return the rows of cells' results, in their order; references are the baseline's values."""
+    done = list(zip(cells, documents, strict=True))
     others = {(cell.x, cell.seed): document for cell, document in done if cell.policy == BASELINE}
     rows = [row for cell, document in done for row in _rows(cell, document, others.get((cell.x, cell.seed)))]
     return referred(rows, BASELINE)
@@ -309,11 +309,9 @@ class Source:
     """Where results come from."""
 
     quick: bool
-    only: tuple[str, ...]
     draws: int
     cache: Path
     jobs: int
-    no_run: bool
     kept: Path | None
     policy: str | None = None
     """The policy of the wanted verdicts; None: all are compared."""
@@ -334,7 +332,7 @@ def all_tables(results: Results) -> list[Table]:
     return [*workload_tables(results), *details, factor_table(results)]
 
 
-def compare(source: Source, places: OutputPaths, verdicts: Callable[[Results, str], list[Table]] | None = None) -> None:
+def compare(source: Source, places: OutputPaths, verdicts: Callable[[Results, str], list[Table]]) -> None:
     """Get the rows, show the tables, or the verdicts on one policy, and write the requested outputs.
 
     Raises:
@@ -345,11 +343,8 @@ def compare(source: Source, places: OutputPaths, verdicts: Callable[[Results, st
         check_writable("--page", places.page)
     document = _simulated(source) if source.kept is None else _read(source.kept)
     rows = rows_of(document)
-    if not rows:
-        raise UserError(f"--no-run: {source.cache} has no cells; leave the option out to run them")
-    shown = [row for row in rows if not source.only or any(text in row.x for text in source.only)]
-    console, results = console_for_tables(200), Results(shown)
-    tables = all_tables(results) if verdicts is None or source.policy is None else verdicts(results, source.policy)
+    console, results = console_for_tables(200), Results(rows)
+    tables = all_tables(results) if source.policy is None else verdicts(results, source.policy)
     for table in tables:
         if table.rows:
             show(table, console)
@@ -359,32 +354,27 @@ def compare(source: Source, places: OutputPaths, verdicts: Callable[[Results, st
 
 
 def _simulated(source: Source) -> dict[str, Any]:
-    plan = quick() if source.quick else whole(source.only, source.draws, source.policy)
+    plan = quick() if source.quick else whole(source.draws, source.policy)
     cells = plan.cells()
-    if source.no_run:
-        documents: Sequence[Mapping[str, Any] | None] = kept_only(cells, source.cache)
-    else:
-        with counted_progress("cells") as bar:
-            task = bar.add_task("simulating", total=len(cells))
-            documents = run_cells(
-                cells,
-                cell.run,
-                source.cache,
-                source.jobs,
-                lambda text: say(Console(stderr=True), text),
-                lambda done, _: bar.update(task, completed=done),
-            )
-    done = [document for document in documents if document is not None]
-    builds = len({document["code"] for document in done})
+    with counted_progress("cells") as bar:
+        task = bar.add_task("simulating", total=len(cells))
+        documents = run_cells(
+            cells,
+            cell.run,
+            source.cache,
+            source.jobs,
+            lambda text: say(Console(stderr=True), text),
+            lambda done, _: bar.update(task, completed=done),
+        )
+    builds = len({document["code"] for document in documents})
     if builds > 1:
         what = "if a change between them altered results, raise MODEL in treadle_lab/harness/runs.py and run again"
         say(Console(stderr=True), f"cells are of {builds} builds of the engine; {what}", "yellow")
     head = {
         "command": "treadle lab gains" + " --quick" * source.quick,
         "version": __version__,
-        "cpu_hours": round(sum(document["cpu_s"] for document in done) / 3600, 2),
-        "cells": len(done),
-        "missing": len(cells) - len(done),
+        "cpu_hours": round(sum(document["cpu_s"] for document in documents) / 3600, 2),
+        "cells": len(cells),
         "hours": HOURS,
         "builds": builds,
     }

@@ -79,7 +79,7 @@ def verdict_tables(results: Results, policy: str) -> list[Table]:
     """
     needs = needs_of(policy)
     if not any(results.values(x, policy, MEAN) for x in results.xs):
-        raise UserError(f"--policy: there are no rows of {policy}; run its cells, without --from and --no-run")
+        raise UserError(f"--policy: there are no rows of {policy}; run its cells, without --from")
     found = findings(results, policy, needs)
     return [details(found), losers(results, policy), summary(found)]
 

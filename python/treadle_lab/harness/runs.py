@@ -115,22 +115,13 @@ def _called(call: Callable[[T], dict[str, Any]], task: T) -> tuple[bytes, bool]:
     return result_bytes({"key": task.key} | document), document["failure"] is not None
 
 
-Progress = Callable[[str, int, int], None]
-"""Called with (what runs, jobs done, all jobs) now and then."""
-
-
-def run_to_the_end(simulation: Simulation, title: str, progress: Progress | None = None) -> tuple[SimulatedRun, F64]:
+def run_to_the_end(simulation: Simulation, title: str) -> tuple[SimulatedRun, F64]:
     """Return the run, and the completion time of each job in ms, from its arrival to its end.
 
     Raises:
         AssertionError: a job has not ended, or something of the settings was not followed.
     """
-
-    def report(finished: int, jobs: int, _now_ms: int) -> None:
-        if progress is not None:
-            progress(title, finished, jobs)
-
-    run = simulation.run(report)
+    run = simulation.run()
     apps = run.built.state.apps
     if not bool((apps["state"] == AppState.FINISHED).all()):
         raise AssertionError(f"{title} left jobs undone")
@@ -157,13 +148,6 @@ C = TypeVar("C", bound=Cell)
 def cell_digest(*parts: object) -> str:
     """Return the digest of what a cell depends on: what JSON takes, Treadle's version and `MODEL`."""
     return hashlib.sha256(json.dumps([*parts, __version__, MODEL], sort_keys=True).encode()).hexdigest()
-
-
-def kept_only(cells: Sequence[C], cache: Path) -> list[dict[str, Any] | None]:
-    """Return the result of each cell that the cache has, else None; nothing runs."""
-    kept = ResultCache(cache)
-    found = (kept.get(cell.key) for cell in cells)
-    return [None if each is None else json.loads(each) for each in found]
 
 
 def run_cells(

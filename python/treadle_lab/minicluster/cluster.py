@@ -162,11 +162,6 @@ def _attributes(node: dict[str, Any]) -> list[Any]:
     return list((node.get("nodeAttributesInfo") or {}).get("nodeAttributeInfo") or [])
 
 
-def with_scheduler(settings: ClusterSettings, scheduler: Scheduler) -> ClusterSettings:
-    """Return the same cluster under another scheduler."""
-    return dataclasses.replace(settings, scheduler=scheduler)
-
-
 SCRIPT_S = 60
 
 
@@ -242,7 +237,7 @@ class MiniCluster:
             return None
         cluster = cls(folder=folder)
         cluster._layout = layout
-        cluster.settings = with_scheduler(cluster.settings, Scheduler(layout.scheduler))
+        cluster.settings = dataclasses.replace(cluster.settings, scheduler=Scheduler(layout.scheduler))
         cluster._lib = gather()
         return cluster
 
@@ -506,7 +501,7 @@ class MiniCluster:
         self.layout.save()
 
     def _change_scheduler(self, scheduler: Scheduler) -> None:
-        self.settings = with_scheduler(self.settings, scheduler)
+        self.settings = dataclasses.replace(self.settings, scheduler=scheduler)
         self.layout.scheduler = scheduler.value
         self.layout.waits_for_lease = self.settings.waits_for_lease
         write_configuration(self.layout, self.settings, self.lib)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,11 +115,9 @@ def environment(layout: Layout, conf: Path | None = None) -> dict[str, str]:
     }
 
 
-def launch(
-    layout: Layout, program: JavaProgram, cwd: Path, extra: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
+def launch(layout: Layout, program: JavaProgram, cwd: Path) -> subprocess.Popen[bytes]:
     """Start a daemon of the cluster in a session of its own, so that a Ctrl-C at the terminal reaches only us."""
-    env = {**environment(layout), **(extra or {}), MARK: str(layout.folder)}
+    env = {**environment(layout), MARK: str(layout.folder)}
     with (layout.logs / f"{program.name}.out").open("ab") as out:
         return subprocess.Popen(
             program.command(layout),

@@ -370,16 +370,6 @@ def default_queues(settings: ClusterSettings) -> Entries:
     return entries
 
 
-def asynchronous() -> Entries:
-    """Return what turns the stock scheduler's own thread on."""
-    return {f"{CS}schedule-asynchronously.enable": "true"}
-
-
-def resource_types(settings: ClusterSettings) -> Entries:
-    """resource-types.xml."""
-    return {"yarn.resource-types": ",".join(settings.resources)} if settings.resources else {}
-
-
 def node_resources(settings: ClusterSettings, number: int) -> Entries:
     """node-resources.xml of node `number` (from 1)."""
     return {
@@ -396,11 +386,6 @@ def hosts(layout: Layout) -> str:
     if layout.named_nodes:
         lines += [f"{layout.node_address(n)} {layout.node_host(n)}" for n in range(1, len(layout.nm_ports) + 1)]
     return "\n".join(lines) + "\n"
-
-
-def environment_file() -> str:
-    """hadoop-env.sh, for users who bring Hadoop's own scripts."""
-    return f"export JAVA_HOME={java_home()}\n"
 
 
 LOG4J = """\
@@ -447,12 +432,12 @@ def write_configuration(layout: Layout, settings: ClusterSettings, lib: Path) ->
         "yarn-site.xml": yarn,
         "mapred-site.xml": mapred_site(layout, lib),
         "tez-site.xml": tez_site(layout, lib),
-        "resource-types.xml": resource_types(settings),
+        "resource-types.xml": {"yarn.resource-types": ",".join(settings.resources)} if settings.resources else {},
     }
     for name, entries in shared.items():
         write_site(layout.conf / name, entries)
     (layout.conf / "log4j.properties").write_text(CLIENT_LOG4J)
-    (layout.conf / "hadoop-env.sh").write_text(environment_file())
+    (layout.conf / "hadoop-env.sh").write_text(f"export JAVA_HOME={java_home()}\n")
     (layout.folder / "hosts").write_text(hosts(layout))
     (layout.folder / "rm" / "log4j.properties").write_text(LOG4J)
     (layout.folder / "rm" / "hadoop-metrics2.properties").write_text(METRICS)
@@ -475,7 +460,7 @@ def write_queues(layout: Layout, settings: ClusterSettings) -> None:
     target = layout.conf / "capacity-scheduler.xml"
     entries = default_queues(settings) if settings.queues is None else read_site(settings.queues)
     if settings.scheduler is Scheduler.CAPACITY_ASYNC:
-        entries.update(asynchronous())
+        entries[f"{CS}schedule-asynchronously.enable"] = "true"
     write_site(target, entries)
 
 

@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.policy.mapreduce import WorkerPolicy
-from treadle_lab.models.cell_state import CellState, Total
-from treadle_lab.models.cell_transactions import (
+from treadle_lab.models.cell_state import (
     NOTHING_RUNS,
     OFFER_CPU_MIN,
+    CellState,
     RunningJobs,
+    Total,
     place_running,
     run_offers,
     run_shared_state,
@@ -132,31 +133,18 @@ def merged(parts: Sequence[CellWorkload]) -> CellWorkload:
     """Return the jobs of several workloads in order of arrival, those of the first first where they come together."""
     order = np.argsort(np.concatenate([part.arrival_s for part in parts]), kind="stable")
 
-    def all_of(values: Callable[[CellWorkload], np.ndarray]) -> np.ndarray:
-        return np.concatenate([values(part) for part in parts])[order]
-
-    def all_activities(name: str, kind: type[np.generic]) -> np.ndarray:
-        return all_of(
-            lambda part: np.zeros(len(part), kind) if part.activities is None else getattr(part.activities, name)
-        )
+    def columns(names: Sequence[str], rows: Sequence[Any]) -> dict[str, Any]:
+        return {name: np.concatenate([getattr(row, name) for row in rows])[order] for name in names}
 
     activities = None
     if any(part.activities is not None for part in parts):
-        activities = Activities(
-            all_activities("maps", np.int32),
-            all_activities("map_s", np.float64),
-            all_activities("reduces", np.int32),
-            all_activities("reduce_s", np.float64),
-        )
-    return CellWorkload(
-        all_of(lambda part: part.arrival_s),
-        all_of(lambda part: part.kind),
-        all_of(lambda part: part.tasks),
-        all_of(lambda part: part.duration_s),
-        all_of(lambda part: part.cpu),
-        all_of(lambda part: part.memory),
-        activities,
-    )
+        known = [part.activities or _no_activities(len(part)) for part in parts]
+        activities = Activities(**columns(Activities.__slots__, known))
+    return CellWorkload(**columns(CellWorkload.__slots__[:-1], parts), activities=activities)
+
+
+def _no_activities(jobs: int) -> Activities:
+    return Activities(np.zeros(jobs, np.int32), np.zeros(jobs), np.zeros(jobs, np.int32), np.zeros(jobs))
 
 
 def arrivals(gaps_s: Callable[[int], F64], mean_s: float, duration_s: float) -> F64:
@@ -352,8 +340,7 @@ def _of_jobs(
     jobs, started = len(workload), len(running)
     kinds = [kind if architecture.multi_path else JobKind.SERVICE for kind in JobKind]
     decisions = [decision.get(kind, DEFAULT_DECISION) for kind in kinds]
-    none = Activities(np.zeros(jobs, np.int32), np.zeros(jobs), np.zeros(jobs, np.int32), np.zeros(jobs))
-    activities = workload.activities or none
+    activities = workload.activities or _no_activities(jobs)
     tasks = np.concatenate([workload.tasks, running.tasks])
 
     def padded(values: np.ndarray, fill: float = 0) -> np.ndarray:
@@ -446,7 +433,6 @@ class SchedulerOutcome:
     Attributes:
         name: of the scheduler.
         busyness: decision time of attempts that found room, over the time of the run.
-        wasted: the part of it that went into transactions with a conflict.
         successes: transactions without a conflict.
         failures: transactions with one.
         failed_claims: tasks whose claims failed or were undone.
@@ -456,7 +442,6 @@ class SchedulerOutcome:
 
     name: str
     busyness: float
-    wasted: float
     successes: int
     failures: int
     failed_claims: int
@@ -610,7 +595,6 @@ def _scheduler(state: CellState, at: int, name: str, duration_s: float) -> Sched
     return SchedulerOutcome(
         name,
         (useful_s + wasted_s) / duration_s,
-        wasted_s / duration_s,
         int(state.successes[at]),
         int(state.failures[at]),
         int(state.failed_claims[at]),

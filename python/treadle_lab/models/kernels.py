@@ -16,13 +16,12 @@ import numpy as np
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.compiled.functions import cache_folder, compiled_in, inner
 
-__all__ = ["FOLDER", "ROOTS", "inner", "kernel"]
+__all__ = ["inner", "kernel"]
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ROOTS: Final = ("treadle_lab.models",)
-FOLDER: Final = cache_folder("models", ROOTS)
+FOLDER: Final = cache_folder("models", ("treadle_lab.models",))
 
 
 def kernel(function: F) -> F:

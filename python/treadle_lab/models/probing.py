@@ -15,7 +15,6 @@ from treadle_lab.models.worker_state import (
     Placement,
     Real,
     Total,
-    below,
     draw,
     draw_long_part,
     draw_of_first,
@@ -59,7 +58,7 @@ def send(run: Workers, job: int) -> None:
     ratio = run.mode[Mode.CONSTRAINED_RATIO] if run.group[job] > 0 else PROBE_RATIO
     probes = max(ratio * run.tasks[job], run.mode[Mode.PROBES_MIN])
     if placement != Placement.PROBES:
-        place_least_waiting(run, job, placement, group)
+        place_least_waiting(run, job, group)
         for at in range(first, run.totals[Total.TARGETS]):
             run.work_s[run.targets[at]] += run.estimate_s[job]
         _deliver_later(run, job, first, MESSAGE_S)
@@ -179,38 +178,33 @@ def hand_map(run: Workers, worker: int, at: int) -> None:
 
 MESSAGE_S: Final = 0.0005
 ROUND_TRIP_S: Final = 2 * MESSAGE_S
-VIEW_S: Final = 9
-"""Maximum age of a view of the queues, and maximum overestimate of its waits, in seconds."""
 
 
 @inner
-def place_least_waiting(run: Workers, job: int, placement: int, group: int) -> None:
+def place_least_waiting(run: Workers, job: int, group: int) -> None:
     """Add the workers of a job's tasks to `targets`."""
     start = long_part(run, group) if run.is_long[job] else run.member_start[group]
     end = run.member_start[group + 1]
     tasks, estimate_s = run.tasks[job], run.estimate_s[job]
     first = run.totals[Total.TARGETS]
     in_part = start > run.member_start[group]
-    if placement == Placement.LEAST_WAITING:
-        spares = run.mode[Mode.SCARCITY] != 0
-        all_workers = len(run.head)
-        for place in range(0 if spares else start, all_workers if spares else end):
-            worker = run.by_need[place] if spares else run.members[place]
-            if spares and (run.may_run[group, worker] == 0 or (worker < run.mode[Mode.FIRST_LONG] and in_part)):
-                continue
-            if run.work_s[worker] == 0.0:
-                run.targets[run.totals[Total.TARGETS]] = worker
-                run.totals[Total.TARGETS] += 1
-                if run.totals[Total.TARGETS] - first == tasks:
-                    return
-    # a task goes to one of at most as many workers as there are tasks, and one more shows that the last is full
-    most = min(tasks + 1, end - start)
-    used = 0
+    spares = run.mode[Mode.SCARCITY] != 0
+    all_workers = len(run.head)
+    for place in range(0 if spares else start, all_workers if spares else end):
+        worker = run.by_need[place] if spares else run.members[place]
+        if spares and (run.may_run[group, worker] == 0 or (worker < run.mode[Mode.FIRST_LONG] and in_part)):
+            continue
+        if run.work_s[worker] == 0.0:
+            run.targets[run.totals[Total.TARGETS]] = worker
+            run.totals[Total.TARGETS] += 1
+            if run.totals[Total.TARGETS] - first == tasks:
+                return
+    used = end - start
     for place in range(start, end):
         worker = run.members[place]
-        waits_s = _waiting_s(run, worker, placement, estimate_s)
+        waits_s = _waiting_s(run, worker, estimate_s)
         waits_s += run.reals[Real.SPARING] * run.need[worker] * estimate_s
-        used = _offer(run, used, most, waits_s, worker)
+        run.best_s[place - start], run.best[place - start] = waits_s, worker
     for at in range(used // 2 - 1, -1, -1):
         _settle_least(run, at, used)
     while run.totals[Total.TARGETS] - first < tasks:
@@ -224,47 +218,15 @@ def place_least_waiting(run: Workers, job: int, placement: int, group: int) -> N
 
 
 @inner
-def _waiting_s(run: Workers, worker: int, placement: int, estimate_s: float) -> float:
+def _waiting_s(run: Workers, worker: int, estimate_s: float) -> float:
     """Return how long a task would wait, as far as the scheduler knows."""
-    seen = placement == Placement.LEAST_WAITING_SEEN
-    waiting_s = run.seen_s[worker] if seen else run.work_s[worker]
-    if not seen and waiting_s == 0.0:
+    waiting_s = run.work_s[worker]
+    if waiting_s == 0.0:
         return estimate_s  # it has been given a task of this job
     if run.long_since_s[worker] >= 0.0:
         ran_s = run.reals[Real.NOW] - run.long_since_s[worker]
         waiting_s = max(0.0, ROUND_TRIP_S + waiting_s - min(ran_s, run.long_estimate_s[worker]))
-    return waiting_s + below(run, VIEW_S + 1) if seen else waiting_s
-
-
-@inner
-def _offer(run: Workers, used: int, most: int, waiting_s: float, worker: int) -> int:
-    """Keep a worker if it is among those with the shortest waits; the longest of them is at the top."""
-    if used < most:
-        at = used
-        while at > 0:
-            above = (at - 1) >> 1
-            if _before(run.best_s[above], run.best[above], waiting_s, worker):
-                run.best_s[at], run.best[at] = run.best_s[above], run.best[above]
-                at = above
-            else:
-                break
-        run.best_s[at], run.best[at] = waiting_s, worker
-        return used + 1
-    if not _before(waiting_s, worker, run.best_s[0], run.best[0]):
-        return used
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= used:
-            break
-        if child + 1 < used and _before(run.best_s[child], run.best[child], run.best_s[child + 1], run.best[child + 1]):
-            child += 1
-        if not _before(waiting_s, worker, run.best_s[child], run.best[child]):
-            break
-        run.best_s[at], run.best[at] = run.best_s[child], run.best[child]
-        at = child
-    run.best_s[at], run.best[at] = waiting_s, worker
-    return used
+    return waiting_s
 
 
 @inner
@@ -287,14 +249,6 @@ def _settle_least(run: Workers, at: int, used: int) -> None:
 @inner
 def _before(a_s: float, a: int, b_s: float, b: int) -> bool:
     return a_s < b_s or (a_s == b_s and a < b)
-
-
-@inner
-def see_queues(run: Workers) -> None:
-    """Update the view of the queues."""
-    if run.mode[Mode.LONG] == Placement.LEAST_WAITING_SEEN:
-        for worker in range(len(run.head)):
-            run.seen_s[worker] = run.work_s[worker]
 
 
 @inner
@@ -501,8 +455,6 @@ def next_probe(run: Workers, worker: int) -> int:
     order = run.mode[Mode.ORDER]
     if order == Order.FIFO:
         return run.head[worker]
-    if order == Order.SRPT:
-        return _least_remaining(run, worker)
     chosen = eagle_probe(run, worker)
     if order != Order.PHOENIX:
         return chosen
@@ -531,23 +483,6 @@ def eagle_probe(run: Workers, worker: int) -> int:
         if not run.is_long[job]:
             slack_s = min(slack_s, CAP * estimate_s - run.passed_s[probe])
         probe = run.probe_next[probe]
-    return chosen
-
-
-@inner
-def _least_remaining(run: Workers, worker: int) -> int:
-    """Return the probe with least remaining work that may pass those in front of it; those are passed then."""
-    chosen = probe = run.head[worker]
-    least_s, slack_s = np.inf, np.inf
-    while probe >= 0:
-        job = run.probe_job[probe]
-        estimate_s, left_s = run.estimate_s[job], remaining_s(run, job)
-        if left_s < least_s and estimate_s < slack_s:
-            chosen = probe
-            least_s = left_s
-        slack_s = min(slack_s, CAP * estimate_s - run.passed_s[probe])
-        probe = run.probe_next[probe]
-    pass_those_before(run, worker, chosen)
     return chosen
 
 

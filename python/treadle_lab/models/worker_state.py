@@ -25,7 +25,7 @@ class EventKind(IntEnum):
     DELIVER = 1
     """Probes arrive; the subject is the batch."""
     BEAT = 2
-    """Views of the cluster are updated."""
+    """Phoenix takes stock."""
 
 
 class Placement(IntEnum):
@@ -35,9 +35,7 @@ class Placement(IntEnum):
     """Random workers are probed; the first that have room get the tasks."""
     LEAST_WAITING = 1
     """One scheduler that knows all queues."""
-    LEAST_WAITING_SEEN = 2
-    """A scheduler with a view of the queues that is up to a beat old."""
-    ONE_QUEUE = 3
+    ONE_QUEUE = 2
     """One scheduler that binds a task when a worker is free."""
 
 
@@ -47,11 +45,9 @@ class Order(IntEnum):
     FIFO = 0
     EAGLE = 1
     """Least remaining work, sticky, long tasks at the head first."""
-    SRPT = 2
-    """Least remaining work."""
-    PHOENIX = 3
+    PHOENIX = 2
     """The same as Eagle, and by demand over supply where the wait is long."""
-    NONE = 4
+    NONE = 3
     """Workers have no queues."""
 
 
@@ -165,7 +161,6 @@ class Workers(NamedTuple):
     long_estimate_s: F64
     work_s: F64  # that was placed by least waiting and has not ended
     running_s: F64  # the part of it that runs
-    seen_s: F64  # the work as of the last beat
     met: I32  # the map of long work that it got with a long task, or -1
     met_s: F64
     need: F64  # work a second, decayed, by jobs that cannot run everywhere

@@ -18,7 +18,6 @@ from treadle_lab.models.probing import (
     NEED_LEVELS,
     PROBE_RATIO,
     ROUND_TRIP_S,
-    VIEW_S,
     count_arrival,
     count_start,
     hand_map,
@@ -29,7 +28,6 @@ from treadle_lab.models.probing import (
     new_map,
     next_probe,
     pass_those_before,
-    see_queues,
     send,
     wait_for_workers,
 )
@@ -75,10 +73,7 @@ def run_workers(run: Workers) -> None:
         elif kind == EventKind.DELIVER:
             _deliver(run, subject)
         else:
-            if run.mode[Mode.ORDER] >= Order.PHOENIX:
-                look(run)
-            else:
-                see_queues(run)
+            look(run)
             if run.totals[Total.UNFINISHED] > 0:
                 schedule(run, run.reals[Real.NOW] + run.reals[Real.BEAT], EventKind.BEAT, 0)
 
@@ -296,13 +291,12 @@ class System:
 
 EAGLE_PROBES_MIN: Final = 20
 
-_PROBES, _CENTRAL, _SEEN = Placement.PROBES, Placement.LEAST_WAITING, Placement.LEAST_WAITING_SEEN
+_PROBES, _CENTRAL = Placement.PROBES, Placement.LEAST_WAITING
 _PLAIN: Final = (
     System("sparrow", _PROBES, _PROBES, Order.FIFO, partitioned=False),
     System("hawk", _CENTRAL, _PROBES, Order.FIFO, steals=True),
     System("eagle", _CENTRAL, _PROBES, Order.EAGLE, avoids=True, probes_min=EAGLE_PROBES_MIN),
     System("clwl", _CENTRAL, _CENTRAL, Order.FIFO),
-    System("dlwl", _SEEN, _SEEN, Order.SRPT),
 )
 _PHOENIX: Final = System(
     "phoenix",
@@ -335,7 +329,6 @@ SYSTEMS: Final[dict[str, System]] = {
     for one in (
         *_PLAIN,
         *(replace(one, name=f"{one.name}-c", constrained=True) for one in _PLAIN),
-        replace(_PLAIN[-1], name="yacc-d-c", constrained=True),
         _PHOENIX,
         _ONE_QUEUE,
         replace(_PHOENIX, name="phoenix-without-order", by_crv=False),
@@ -344,7 +337,7 @@ SYSTEMS: Final[dict[str, System]] = {
         replace(_PHOENIX, name="phoenix-without-negotiation", negotiates=False),
     )
 }
-"""By name. `yacc-d-c` is `dlwl-c`: the paper's Yacc-D with constraints."""
+"""By name."""
 
 
 GATE: Final = 1.0
@@ -411,9 +404,7 @@ def _mode(system: System, first_long: int) -> I64:
 def _reals(system: System, trace: Trace, relaxed_slowdown: float) -> F64:
     """Return the numbers of the run, by `Real`, at its start."""
     reals = np.zeros(len(Real))
-    if system.long == Placement.LEAST_WAITING_SEEN:
-        reals[Real.BEAT] = VIEW_S
-    elif system.is_phoenix:
+    if system.is_phoenix:
         reals[Real.BEAT] = HEARTBEAT_S
     reals[Real.RELAXED_SLOWDOWN] = relaxed_slowdown
     reals[Real.GATE] = GATE
@@ -472,7 +463,7 @@ def _of_workers(workers: int) -> dict[str, Any]:
     counts = {name: np.zeros(workers, np.int32) for name in ("queued", "queued_long")}
     flags = {name: np.zeros(workers, np.uint8) for name in ("is_busy", "runs_long")}
     never = {name: np.full(workers, -1.0) for name in ("long_since_s", "met_s")}
-    names = ("long_estimate_s", "work_s", "running_s", "seen_s", "need", "rate", "sum_s", "square_s", "wait_s")
+    names = ("long_estimate_s", "work_s", "running_s", "need", "rate", "sum_s", "square_s", "wait_s")
     return {**links, **counts, **flags, **never, **{name: np.zeros(workers) for name in names}}
 
 

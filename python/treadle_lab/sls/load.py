@@ -7,7 +7,7 @@ import json
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -122,16 +122,15 @@ def treadle_under(
     return replace(like, name=name, capacity_settings=own, yarn_settings=yarn)
 
 
-def chosen(names: Iterable[str]) -> list[Mode]:
-    """Return the modes of these names, all if there are none, in the order of MODES.
+def chosen(names: Collection[str], modes: Mapping[str, Mode] = MODES, load: str = "") -> list[Mode]:
+    """Return the modes of these names, all if there are none, in the order of ``modes``.
 
-    Raise BenchError on a name that there is not.
+    Raises:
+        BenchError: there is no mode of a name; ``load`` is said with it.
     """
-    wanted = set(names)
-    unknown = sorted(wanted - MODES.keys())
-    if unknown:
-        raise BenchError(f"--mode {unknown[0]}: there is no such mode; there are {', '.join(MODES)}")
-    return [mode for mode in MODES.values() if not wanted or mode.name in wanted]
+    if unknown := sorted(set(names) - modes.keys()):
+        raise BenchError(f"--mode {unknown[0]}: there is no such mode{load}; there are {', '.join(modes)}")
+    return [mode for mode in modes.values() if not names or mode.name in names]
 
 
 QUEUES: Final = {"etl": 50, "analysis": 30, "adhoc": 20}

@@ -391,8 +391,6 @@ class PlayedJob:
     status: str
     completion_ms: int = 0
     """From its submission until its application master unregisters."""
-    first_wait_ms: int = 0
-    """From its submission to its first container other than its master's."""
     containers: int = 0
     misplaced: int = 0
     """Containers on nodes that its requirements do not allow."""
@@ -529,7 +527,6 @@ def _job(name: str, row: dict[str, Any] | None, began_ms: int) -> PlayedJob:
         name,
         SUCCEEDED,
         row["ended_ms"] - row["submitted_ms"],
-        row["first_container_ms"] - row["submitted_ms"],
         row["containers"],
         row["misplaced"],
         bool(row["planned"]),

@@ -23,7 +23,6 @@ from rich.status import Status
 from treadle.cli._console import console_for_tables
 from treadle_lab.bench import cluster
 from treadle_lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, BacklogLoad, behind, rates_table, run_backlog
-from treadle_lab.bench.backlog import chosen as modes_of_backlog
 from treadle_lab.bench.cluster import Rounds, results_table
 from treadle_lab.cli._experiments import isolate_if_possible, with_options
 from treadle_lab.sls import load as sls
@@ -107,15 +106,7 @@ def _of_backlog(
     ] = None,
 ) -> dict[str, Any]:
     """Return what is given of the sizes that a backlog alone has."""
-    sizes = {
-        "queues": queues,
-        "users": users,
-        "preferred_nodes": preferred_nodes,
-        "slots_per_node": slots_per_node,
-        "heartbeat_ms": heartbeat_ms,
-        "warm_s": warm_s,
-        "window_s": window_s,
-    }
+    sizes = dict(locals())
     return {name: value for name, value in sizes.items() if value is not None}
 
 
@@ -163,7 +154,7 @@ def cluster_command(
     workload: Workload
     if backlog:
         workload = BacklogLoad(nodes=nodes, seed=seed, **{**BACKLOG_SIZES, **given, **of_backlog})
-        chosen = modes_of_backlog(mode or [])
+        chosen = sls.chosen(mode or [], BACKLOG_MODES, " with --backlog")
     else:
         if of_backlog:
             option = min(of_backlog).replace("_", "-")
@@ -183,7 +174,7 @@ def cluster_command(
     isolate_if_possible()
     folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
     console = Console(stderr=True)
-    outcome: Sequence[Rounds[Any]]
+    outcome: Sequence[Rounds]
     with console.status("starting") as status:
         if isinstance(workload, BacklogLoad):
             shown = RunProgress(status, partial(_done_of_backlog, workload)).show
@@ -199,7 +190,7 @@ def cluster_command(
         shutil.rmtree(folder)
 
 
-def _show(outcome: Sequence[Rounds[Any]], workload: Workload, console: Console) -> None:
+def _show(outcome: Sequence[Rounds], workload: Workload, console: Console) -> None:
     """Print what failed, and the figures."""
     for each in outcome:
         for failure in each.failures:

@@ -27,16 +27,12 @@ def engine_command(
     quick: Annotated[bool, typer.Option(help="Only five configurations, the largest that of the goal.")] = False,
     batch: Annotated[int, typer.Option(help="Placements a decide, and container ends before it.")] = 1000,
     seconds: Annotated[float, typer.Option(help="How long one configuration is measured, at least.")] = 1.0,
-    memory: Annotated[
-        bool, typer.Option(help="Measure memory too: of a process with 20,000 nodes and 100,000 rows.")
-    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
     keep_going: KeepGoingOption = False,
 ) -> None:
-    """How many containers a second the engine places, by policy and size of the cluster, and how that grows."""
+    """How many containers a second the engine places, by policy and size of the cluster."""
     from treadle.shipped import ready_made
     from treadle_lab.bench import engine as engine_run
-    from treadle_lab.bench.engine_load import Load
     from treadle_lab.rows import show
     from treadle_lab.sls.load import BenchError
 
@@ -48,23 +44,13 @@ def engine_command(
     grid = engine_run.grid_of(nodes, rows, leaves, quick=quick)
     with steps() as step:
         results = engine_run.run_grid(found, grid, batch, seconds, step, keep_going=keep_going)
-        measured = engine_run.figures(results)
-        failed = {result.policy for result in results if isinstance(result, engine_run.Failed)}
-        memory_mb = {}
-        for name, settings in found.items():
-            if memory and name not in failed:
-                step(f"{name}: memory")
-                memory_mb[name] = round(engine_run.measure_memory(settings, Load(*engine_run.LARGEST, batch)), 1)
-    tables, console = console_for_tables(), Console(stderr=True)
-    show(engine_run.figures_table(results), tables)
-    show(engine_run.growth_table(measured), tables)
+    console = Console(stderr=True)
+    show(engine_run.figures_table(results), console_for_tables())
     show_trouble(results, console)
-    for name, megabytes in memory_mb.items():
-        console.print(f"{name}: {megabytes:,.0f} MB resident with 20,000 nodes and 100,000 rows")
     if json_file is not None:
-        write_json(json_file, engine_run.report(results, memory_mb))
+        write_json(json_file, engine_run.report(results))
         console.print(f"Results: {json_file}")
-    if failed:
+    if any(isinstance(result, engine_run.Failed) for result in results):
         raise typer.Exit(1)
 
 

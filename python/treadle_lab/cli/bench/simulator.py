@@ -42,11 +42,11 @@ def simulator_command(
     with steps() as step:
         loads = load or list(simulator_run.LOADS)
         results = simulator_run.run_grid(policies, loads, sizes, step, keep_going=keep_going)
-    console, measured = Console(stderr=True), simulator_run.figures(results)
+    console = Console(stderr=True)
     show(figures_table(results), console_for_tables(160))
     show_trouble(results, console)
     if json_file is not None:
         write_json(json_file, simulator_run.report(results))
         console.print(f"Results: {json_file}")
-    if len(measured) < len(results):
+    if any(isinstance(result, engine_run.Failed) for result in results):
         raise typer.Exit(1)

@@ -31,17 +31,12 @@ from treadle_lab.cli._experiments import (
 from treadle_lab.papers.graphene.paper import LOST, Part
 
 if TYPE_CHECKING:
-    from treadle_lab.harness.runs import RunSettings
-    from treadle_lab.papers.graphene.experiment import Outcome, Sizes
-    from treadle_lab.papers.graphene.simulations import Offline
     from treadle_lab.papers.graphene.sls import Size
 
 app = typer.Typer()
 
 SEEDS = 5
 """Without --quick, if none are asked for."""
-DAGS = 40
-QUICK_DAGS = 6
 TICK_MS = 100
 
 
@@ -53,7 +48,7 @@ def graphene(
         typer.Option(help="The folder of TPC-H's measured DAGs (edges.csv, profiles.csv); default: the checkout's."),
     ] = None,
     generated: Annotated[bool, typer.Option("--generated", help="Generated DAGs alone, none of TPC-H's.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer jobs, no range of parameters online.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer jobs.")] = False,
     seeds: Annotated[
         int | None, typer.Option(min=1, max=1000, help="How many draws; 5, or 1 with --quick and on sls.")
     ] = None,
@@ -68,12 +63,10 @@ def graphene(
     tick_ms: Annotated[
         int, typer.Option(min=1, max=60_000, help="How often the engine decides; a longer one is faster to simulate.")
     ] = TICK_MS,
-    part: Annotated[
-        list[Part] | None, typer.Option(help="Run this part alone; may be given several times (docs/graphene.md).")
-    ] = None,
+    part: Annotated[list[Part] | None, typer.Option(help="Run this part alone.")] = None,
     scheme: Annotated[
         list[str] | None,
-        typer.Option(help="Of the schemes of online, batch, range and on sls, this one and bfs; several times."),
+        typer.Option(help="This scheme and bfs alone; several times."),
     ] = None,
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
@@ -83,11 +76,12 @@ def graphene(
     plot: PlotOption = None,
     place: LogsOption = None,
 ) -> None:
-    """Graphene against breadth first, critical path and Tetris: single DAGs, Poisson arrivals, batches, queues."""
+    """Graphene against breadth first, critical path and Tetris: Poisson arrivals, and batches."""
+    from treadle.planner.graphene import warm_up as warm_up_planner
     from treadle_lab.harness.runs import RunSettings
-    from treadle_lab.papers.graphene.experiment import Sizes  # only here: it imports numba
+    from treadle_lab.papers.graphene.experiment import Sizes, run_seeds  # only here: it imports numba
     from treadle_lab.papers.graphene.figures import plot_graphene, results_of
-    from treadle_lab.papers.graphene.jobs import SCHEMES
+    from treadle_lab.papers.graphene.jobs import GRAPHENE, SCHEMES
 
     console = console_for_tables(160)
     check_results(json_file, plot)
@@ -104,15 +98,15 @@ def graphene(
     if place is not None or nodes is not None:
         raise UserError("--folder and --nodes are for --on sls; leave them out")
     folder = _tpch(tpch, generated, console)
-    parts = frozenset(part or (set(Part) - {Part.RANGE} if quick else Part))
-    jobs = jobs or (12 if quick else 40)
     schemes = frozenset(chosen(scheme, [each.name for each in SCHEMES]))
-    sizes = Sizes(jobs, load or 0.6, tick_ms, 5 if quick else 20, max(2, jobs // 2), parts, schemes)
-    outcomes, offline, swept = _run(folder, sizes, draws, quick, RunSettings(cache, processes), console)
-    results = results_of(outcomes, offline, swept)
+    sizes = Sizes(jobs or (12 if quick else 40), load or 0.6, tick_ms, frozenset(part or Part), schemes)
+    with simulating(console, cache, [GRAPHENE.settings(0)]) as progress:
+        warm_up_planner()
+        outcomes = run_seeds(folder, sizes, draws, RunSettings(cache, processes), progress)
+    results = results_of(outcomes)
     say_seeds(draws, console, f"{results.facts['wall_s']:.0f} s of simulation")
     console.print(f"The text at hand has lost the paper's figures of {'; '.join(LOST)}.", highlight=False)
-    publish(results, console, json_file, plot, partial(plot_graphene, outcomes, offline, results))
+    publish(results, console, json_file, plot, partial(plot_graphene, outcomes))
 
 
 def _size_on_sls(jobs: int | None, nodes: int | None, load: float | None, quick: bool) -> Size:
@@ -148,24 +142,3 @@ def _tpch(given: Path | None, generated: bool, console: Console) -> Path | None:
     if given is not None:
         raise UserError("--generated: leaves TPC-H's DAGs out, but --tpch names them; give one of the two")
     return None
-
-
-def _run(
-    tpch: Path | None, sizes: Sizes, seeds: range, quick: bool, settings: RunSettings, console: Console
-) -> tuple[list[Outcome], Offline | None, dict[tuple[float, float], Offline]]:
-    """Run the online parts of each seed, then the offline one."""
-    from treadle.planner.graphene import warm_up as warm_up_planner
-    from treadle_lab.papers.graphene.experiment import run_seeds
-    from treadle_lab.papers.graphene.jobs import GRAPHENE
-    from treadle_lab.papers.graphene.simulations import compare_offline, sweep_offline
-
-    with simulating(console, settings.cache, [GRAPHENE.settings(0)]) as progress:
-        warm_up_planner()
-        outcomes = run_seeds(tpch, sizes, seeds, settings, progress)
-        if Part.OFFLINE not in sizes.parts:
-            return outcomes, None, {}
-        first = seeds[0]
-        dags = range(first, first + (QUICK_DAGS if quick else DAGS))
-        offline = compare_offline(dags, schedules=100 if quick else 400, progress=progress)
-        swept = sweep_offline(range(first, first + (1 if quick else 5)), 50 if quick else 200, progress)
-    return outcomes, offline, swept

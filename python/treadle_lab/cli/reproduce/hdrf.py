@@ -59,7 +59,6 @@ def hdrf(
     ] = Section.TESTS,
     test: Annotated[list[str] | None, typer.Option(help="A, B, C or D; may be repeated. Default: all.")] = None,
     json_file: JsonFileOption = None,
-    plot: Annotated[Path | None, typer.Option(help="5.1: a folder for plots over time.")] = None,
     step_s: Annotated[
         float | None, typer.Option(min=2, help=f"5.1: seconds that shares settle after each step; {STEP_S:g}.")
     ] = None,
@@ -86,21 +85,21 @@ def hdrf(
     if on is SimulatorKind.SLS:
         if section is not Section.COMPARISON:
             raise UserError("--on sls: is of --section 5.2; leave it out, or give that section")
-        _refuse("5.1", test=test, plot=plot, step_s=step_s, task_s=task_s)
+        _refuse("5.1", test=test, step_s=step_s, task_s=task_s)
         if processes:
             raise UserError("--processes: --on sls plays one run after the other; leave it out")
         check_results(json_file, None)
         _on_sls(seeds or SEEDS_ON_SLS, OutputPaths(folder, cache, json_file))
         return
     if section is not Section.TESTS:
-        _refuse("5.1", test=test, plot=plot, step_s=step_s, task_s=task_s, folder=folder)
+        _refuse("5.1", test=test, step_s=step_s, task_s=task_s, folder=folder)
         check_results(json_file, None)
         from treadle_lab.harness.runs import RunSettings
 
         _simulate(section, json_file, seeds or SEEDS, RunSettings(cache, processes))
         return
     _refuse(SIMULATED, seeds=seeds, processes=processes or None)
-    _run_tests(test, OutputPaths(folder, cache, json_file), plot, step_s or STEP_S, task_s or TASK_S)
+    _run_tests(test, OutputPaths(folder, cache, json_file), step_s or STEP_S, task_s or TASK_S)
 
 
 def _refuse(other: str, **options: object) -> None:
@@ -169,7 +168,7 @@ def _on_sls(seeds: int, places: OutputPaths) -> None:
     say_seeds(numbers, console)
 
 
-def _run_tests(test: list[str] | None, places: OutputPaths, plot: Path | None, step_s: float, task_s: float) -> None:
+def _run_tests(test: list[str] | None, places: OutputPaths, step_s: float, task_s: float) -> None:
     """Play section 5.1."""
     from treadle_lab.papers.hdrf import paper_tests
 
@@ -177,7 +176,7 @@ def _run_tests(test: list[str] | None, places: OutputPaths, plot: Path | None, s
     for name in names:
         if name not in paper_tests.TESTS:
             raise UserError(f"--test {name}: there is none; choose of {', '.join(paper_tests.TESTS)}")
-    check_results(places.json_file, plot)
+    check_results(places.json_file, None)
     settings = paper_tests.Settings(round(1000 * task_s), round(1000 * step_s), round(1000 * step_s / 3))
     console = console_for_tables(140)
     runs: list[paper_tests.Run] = []
@@ -186,8 +185,6 @@ def _run_tests(test: list[str] | None, places: OutputPaths, plot: Path | None, s
             own = [paper_tests.run_test(one, each, settings, player) for each in paper_tests.SCHEDULERS]
             runs += own
             publish(paper_tests.results_of(own), console, None)
-            if plot is not None:
-                paper_tests.plot_test(one, own, settings, plot / f"hdrf-test-{one.name.lower()}.png")
             if places.json_file is not None:
                 write_json(places.json_file, paper_tests.results_of(runs).as_json())
     if any(paper_tests.missed(run) for run in runs):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,24 +50,14 @@ def omega(
             "Google's trace in a cell that is 60 % full."
         ),
     ] = WorkloadName.REFERENCE,
-    points: Annotated[
-        Path | None,
-        typer.Option(
-            help="Points of a CSV instead of figures: architecture,machines,batch_rate_factor,t_job_service_s. "
-            "Further columns are passed over."
-        ),
-    ] = None,
     json_file: JsonFileOption = None,
     plot: PlotOption = None,
 ) -> None:
     """Omega's architectures on one cell: waits, busyness, conflicts, next to the original's and the paper's."""
     from treadle_lab.papers.omega.figures import figures_of, plot_all, results_of
-    from treadle_lab.papers.omega.points import read_points
 
-    if points is not None and (figure or quick):
-        raise UserError("--points: not together with --figure or --quick; name one of them")
     is_google = workload == WorkloadName.GOOGLE
-    swept, mapreduce = (read_points(points), False) if points else _of_figures(figure, workload, quick=quick)
+    swept, mapreduce = _of_figures(figure, workload, quick=quick)
     check_results(json_file, plot)
     console = console_for_tables(170)
     google = _google_day(console) if is_google or mapreduce else None

@@ -1,4 +1,4 @@
-"""`treadle reproduce phoenix`: probes, worker queues and constraints: Sparrow, Hawk, Eagle, Yacc-D and Phoenix."""
+"""`treadle reproduce phoenix`: probes, worker queues and constraints: Sparrow, Hawk, Eagle and Phoenix."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from treadle.cli._console import console_for_tables, counted_progress, say
+from treadle.cli._console import console_for_tables, say
 from treadle.cli._options import check_results
-from treadle.errors import UserError, nearest
+from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
     JsonFileOption,
     PlotOption,
     ProcessesOption,
-    compiling_task,
-    going_on,
     publish,
     say_seeds,
+    simulating,
 )
 
 if TYPE_CHECKING:
@@ -37,18 +36,11 @@ SEEDS = 10
 FIRST_SEED = 11
 RELAXED_SLOWDOWN = 1.25
 QUICK_STEP = 10
-DEFAULT_SYSTEMS = "sparrow,hawk,eagle,dlwl,sparrow-c,hawk-c,eagle-c,yacc-d-c,phoenix,one-queue-srpt-c"
+DEFAULT_SYSTEMS = "sparrow,hawk,eagle,sparrow-c,hawk-c,eagle-c,phoenix,one-queue-srpt-c"
 
 
 @app.command()
 def phoenix(
-    trace: Annotated[
-        str,
-        typer.Option(
-            metavar="google|facebook|yahoo",
-            help="Jobs: Google's of 2011; facebook and yahoo are made.",
-        ),
-    ] = "google",
     systems: Annotated[
         str, typer.Option(help="Systems, separated by commas; central: Treadle's engine, which takes minutes a run.")
     ] = DEFAULT_SYSTEMS,
@@ -71,8 +63,8 @@ def phoenix(
     json_file: JsonFileOption = None,
     plot: PlotOption = None,
 ) -> None:
-    """Schedulers of worker queues on a trace, with and without constraints, next to Phoenix' paper."""
-    from treadle_lab.papers.phoenix.constraints import SAID
+    """Schedulers of worker queues on Google's jobs of 2011, with and without constraints, next to Phoenix' paper."""
+    from treadle_lab.papers.phoenix.experiment import calibration, run_systems
     from treadle_lab.papers.phoenix.figures import plot_phoenix, results_of
 
     names = _names(systems)
@@ -80,14 +72,12 @@ def phoenix(
     count = seeds or (2 if quick else SEEDS)
     check_results(json_file, plot)
     console = console_for_tables(150)
-    jobs = _trace(console, trace).faster(faster)
-    setup, calibration = _setup(jobs, slots, faster, step or (QUICK_STEP if quick else 1))
+    setup = _setup(_trace(console).faster(faster), slots, faster, step or (QUICK_STEP if quick else 1))
     setup = replace(setup, relaxed_slowdown=relaxed_slowdown)
     seeds_ = range(first_seed, first_seed + count)
-    with going_on(console, cache):
-        runs = _run(console, names, setup, seeds_, settings)
-    notes = [SAID[setup.trace.name]] if setup.trace.name in SAID else []
-    results = results_of(runs, comparisons := _comparisons(runs, setup.trace), setup, calibration, notes)
+    with simulating(console, cache, what="runs") as progress:
+        runs = run_systems(names, setup, seeds_, progress, settings)
+    results = results_of(runs, comparisons := _comparisons(runs), setup, calibration())
     publish(results, console, json_file, plot, partial(plot_phoenix, runs, setup))
     say_seeds(seeds_, console)
     if comparisons:
@@ -110,14 +100,11 @@ def _names(systems: str) -> list[str]:
     return names
 
 
-def _trace(console: Console, name: str) -> Trace:
-    from treadle_lab.papers.phoenix.constraints import SAID, TRACES, trace_named
+def _trace(console: Console) -> Trace:
+    from treadle_lab.harness.data import GOOGLE, given_or_default
+    from treadle_lab.models.worker_state import google_trace
 
-    if name not in TRACES:
-        raise UserError(f"--trace: {name!r} is none; choose of {', '.join(TRACES)}{nearest(name, TRACES)}")
-    trace = trace_named(name, partial(say, console))
-    if name in SAID:
-        say(console, SAID[name])
+    trace = google_trace(given_or_default(None, GOOGLE, partial(say, console)))
     say(
         console,
         f"{trace.name}: {len(trace):,} jobs, {len(trace.duration_s):,} tasks; long above a mean of {trace.cutoff_s} s, "
@@ -126,15 +113,13 @@ def _trace(console: Console, name: str) -> Trace:
     return trace
 
 
-def _setup(jobs: Trace, slots: int, faster: float, step: int) -> tuple[Setup, dict[str, object]]:
+def _setup(jobs: Trace, slots: int, faster: float, step: int) -> Setup:
     """Return what is run with constraints that are made."""
     from treadle_lab.papers.phoenix.constraints import made_for
-    from treadle_lab.papers.phoenix.experiment import FOUND, Setup, as_json
+    from treadle_lab.papers.phoenix.experiment import SUPPLY, Setup
 
-    calibration = FOUND[jobs.name]
     jobs, slots = jobs.every(step), max(1, slots // step)
-    setup = Setup(jobs, slots, faster, lambda seed: made_for(jobs, slots, calibration.supply, seed))
-    return setup, as_json(calibration)
+    return Setup(jobs, slots, faster, lambda seed: made_for(jobs, slots, SUPPLY, seed))
 
 
 def _run_settings(names: list[str], cache: Path | None, processes: int) -> RunSettings:
@@ -152,35 +137,9 @@ def _run_settings(names: list[str], cache: Path | None, processes: int) -> RunSe
     return RunSettings(cache, processes)
 
 
-def _comparisons(runs: list[Run], jobs: Trace) -> list[Comparison]:
+def _comparisons(runs: list[Run]) -> list[Comparison]:
     from treadle_lab.harness.data import EAGLE, find_data
-    from treadle_lab.papers.phoenix.figures import compare, read_references
+    from treadle_lab.papers.phoenix.figures import compare, read_reference
 
     place = find_data(EAGLE)
-    if place is None or not jobs.name.startswith("goog"):
-        return []
-    return compare(runs, read_references(place))
-
-
-def _run(console: Console, names: list[str], setup: Setup, seeds: range, settings: RunSettings) -> list[Run]:
-    from treadle_lab.papers.phoenix.central import CENTRAL, about_cpu_s
-    from treadle_lab.papers.phoenix.experiment import run_systems
-
-    central = [name for name in names if name in CENTRAL]
-    if central:
-        say(
-            console,
-            f"{', '.join(central)}: {len(central) * len(seeds)} runs of the engine itself, about "
-            f"{about_cpu_s(setup.trace) / 60:.0f} min of CPU each; --step and --seeds make it shorter",
-        )
-    with counted_progress() as bar:
-        runs = compiling_task(bar)
-        jobs = bar.add_task("compiling, or reading compiled code", total=None, visible=bool(central))
-        return run_systems(
-            names,
-            setup,
-            seeds,
-            lambda done, total: bar.update(runs, description="runs", completed=done, total=total),
-            lambda done, total: bar.update(jobs, description="jobs of the engine", completed=done, total=total),
-            settings,
-        )
+    return [] if place is None else compare(runs, read_reference(place))

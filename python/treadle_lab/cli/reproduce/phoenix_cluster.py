@@ -15,7 +15,6 @@ from treadle_lab.cli._experiments import (
     JsonFileOption,
     LogsOption,
     OutputPaths,
-    PlotOption,
     play_draws,
 )
 
@@ -29,18 +28,17 @@ def phoenix_cluster(
     nodes: Annotated[int, typer.Option(min=10, max=5_000, help="Of the cluster.")] = 200,
     quick: Annotated[bool, typer.Option("--quick", help="One round of few jobs: shows that it works.")] = False,
     json_file: JsonFileOption = None,
-    plot: PlotOption = None,
     folder: LogsOption = None,
     cache: CacheOption = None,
 ) -> None:
     """Short jobs that a tenth of the nodes can serve, and long ones, under four schedulers on simulated nodes."""
     from treadle_lab.papers.phoenix import sls as testbed
 
-    check_results(json_file, plot)
+    check_results(json_file, None)
     size = testbed.Size(nodes)
     settings = testbed.settings_of(size)
     settings = replace(settings, short_jobs=10, long_jobs=1) if quick else settings
-    draws = play_draws(
+    play_draws(
         "phoenix",
         range(seed, seed + (1 if quick else rounds)),
         OutputPaths(folder, cache, json_file),
@@ -48,5 +46,3 @@ def phoenix_cluster(
         lambda found: testbed.results_of(found, settings),
         console_for_tables(140),
     )
-    if plot is not None:
-        testbed.plot_completions(draws, plot / "phoenix-cluster.png")

@@ -22,8 +22,6 @@ from treadle_lab.cli._experiments import (
     ProcessesOption,
     SimulatorKind,
     chosen,
-    levels_of,
-    number_of,
     play_draws,
     publish,
     say_seeds,
@@ -32,7 +30,6 @@ from treadle_lab.cli._experiments import (
 from treadle_lab.papers.slearn.paper import DAGS, JOBS, LOAD, NODES, OF_DAGS, OF_JOBS
 
 if TYPE_CHECKING:
-    from treadle_lab.papers.slearn.experiment import Outcome
     from treadle_lab.papers.slearn.schemes import Scheme
     from treadle_lab.papers.slearn.sls import WideDraw
     from treadle_lab.papers.slearn.trace import Source
@@ -51,9 +48,7 @@ def slearn(
         Path | None,
         typer.Option(help="The folder of the extract of Google's trace of 2011; default: the checkout's data folder."),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One seed, no other thin limits and ratios; with --on sls 200 jobs.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="One seed; with --on sls 200 jobs.")] = False,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = 3,
     first_seed: FirstSeedOption = 1,
     jobs: Annotated[
@@ -66,9 +61,7 @@ def slearn(
     train_once: Annotated[
         bool, typer.Option("--train-once", help="History learns from the first part of the trace alone.")
     ] = False,
-    load: Annotated[
-        str, typer.Option(help="Mean load of the windows; several, each compared by itself.")
-    ] = f"{LOAD:g}",
+    load: Annotated[float, typer.Option(min=0.1, max=5.0, help="Mean load of the windows.")] = LOAD,
     dags: Annotated[
         bool, typer.Option("--dags", help="SLearn-DAG: jobs are chains of two to five stages, each a job of the trace.")
     ] = False,
@@ -94,50 +87,45 @@ def slearn(
 
     check_results(json_file, plot)
     wanted, console = range(first_seed, first_seed + (1 if quick else seeds)), console_for_tables(140)
-    loads = levels_of("--load", load, partial(number_of, least=0.1, most=5.0))
-    choices = {each: Choices(train_once=train_once, dags=dags, load=each) for each in loads}
+    choices = Choices(train_once=train_once, dags=dags, load=load)
     if on is SimulatorKind.SLS:
-        if dags or model or plot is not None or processes or len(loads) > 1:
+        if dags or model or plot is not None or processes:
             raise UserError(
-                "--on sls plays jobs of one stage at one --load, one run after the other, without plots: "
+                "--on sls plays jobs of one stage, one run after the other, without plots: "
                 "leave out --dags, --model, --plot and --processes"
             )
         folder = given_or_default(trace, GOOGLE, partial(say, console))
-        source = Source(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, choices[loads[0]])
+        source = Source(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, choices)
         _on_sls(source, wanted, nodes, scheme, OutputPaths(place, cache, json_file))
         return
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
-    schemes = _schemes(scheme, dags=dags, model=model, quick=quick)
+    schemes = _schemes(scheme, dags=dags, model=model)
     folder = given_or_default(trace, GOOGLE, partial(say, console))
     settings = RunSettings(
         cache, processes or int(model)
     )  # a draw takes longer than the model: one process makes it once
-    by_load: dict[float, list[Outcome]] = {}
-    for each in loads:
-        draws = Draws(folder, jobs or (DAGS if dags else JOBS), nodes, choices[each])
-        doing = f"load {each:g}" if len(loads) > 1 else "reading the trace, simulating"
-        with simulating(console, cache, [] if model else [schemes[0].settings(0)], doing) as progress:
-            by_load[each] = run_draws(draws, wanted, schemes, model=model, settings=settings, progress=progress)
-    results = results_of(by_load, OF_DAGS if dags else OF_JOBS)
+    draws, doing = Draws(folder, jobs or (DAGS if dags else JOBS), nodes, choices), "reading the trace, simulating"
+    with simulating(console, cache, [] if model else [schemes[0].settings(0)], doing) as progress:
+        outcomes = run_draws(draws, wanted, schemes, model=model, settings=settings, progress=progress)
+    results = results_of(outcomes, OF_DAGS if dags else OF_JOBS, load)
     say_seeds(wanted, console, f"{results.facts['wall_s']:.0f} s of simulation")
 
-    publish(results, console, json_file, plot, partial(plot_slearn, by_load, results))
+    publish(results, console, json_file, plot, partial(plot_slearn, outcomes, results))
 
 
 QUICK_JOBS = 200
 """Of a quick draw on the testbed: too few for a queue to form, so that all schedulers perform about the same."""
 
 
-def _schemes(wanted: list[str] | None, *, dags: bool, model: bool, quick: bool) -> tuple[Scheme, ...]:
-    """Return what is compared: the paper's schemes, its other settings, and the policies that come with Treadle.
+def _schemes(wanted: list[str] | None, *, dags: bool, model: bool) -> tuple[Scheme, ...]:
+    """Return what is compared: the paper's schemes, and the policies that come with Treadle.
 
     What makes those up is compared if it is wanted.
     """
-    from treadle_lab.papers.slearn.experiment import variants
     from treadle_lab.papers.slearn.schemes import DAG_SCHEMES, SCHEMES, shipped, shipped_apart
 
-    schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
+    schemes = DAG_SCHEMES if dags else SCHEMES
     if not dags and not model:
         schemes = (*schemes, *shipped(), *(shipped_apart() if wanted else ()))
     names = chosen(wanted, [each.name for each in schemes], OURS)

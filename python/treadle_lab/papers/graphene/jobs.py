@@ -97,17 +97,18 @@ def generated(mix: Mix) -> JobShape:
     return draw
 
 
-def arrivals(
-    shape: JobShape, mix: Mix, seed: int, jobs: int, load: float, queues: Sequence[str] = ("one",)
-) -> Workload:
-    """Return jobs whose work arrives at a rate of ``load`` times the cluster's capacity, in uniformly drawn queues."""
+QUEUE: Final = "one"
+
+
+def arrivals(shape: JobShape, mix: Mix, seed: int, jobs: int, load: float) -> Workload:
+    """Return jobs that arrive so that their work is ``load`` times the cluster's capacity."""
     return poisson(
         seed,
         jobs,
         shape=shape,
         capacity=mix.capacity(),
         load=load,
-        queues=dict.fromkeys(queues, 1.0),
+        queues={QUEUE: 1.0},
         framework=Framework.TEZ,
     )
 
@@ -223,15 +224,6 @@ TETRIS_ALL: Final = Scheme(
 ORDER_CAPACITY: Final = Scheme("graphene-capacity", "Tez + Graphene's order + capacity", STOCK, "plan", ORDERED)
 ORDER_TETRIS: Final = Scheme("graphene-tetris", "Tez + Graphene's order + Tetris", PACKED, "plan", ORDERED)
 GRAPHENE: Final = Scheme("graphene", "Graphene", PACKED, "plan", PLANNED)
-SHORTEST: Final = Scheme(
-    "srpt",
-    "Tez, shortest job first (ours)",
-    {"share": "capacity", "order": "srpt", "fit": "packing", "estimate": "hints"},
-)
-SHORTEST_PLANNED: Final = Scheme(
-    "srpt-plan", "Graphene's order, shortest job first (ours)", SHORTEST.parts, "plan", ORDERED
-)
-
 SCHEMES: Final = (
     BFS,
     BFS_CORES,
@@ -242,21 +234,4 @@ SCHEMES: Final = (
     ORDER_CAPACITY,
     ORDER_TETRIS,
     GRAPHENE,
-    SHORTEST,
-    SHORTEST_PLANNED,
 )
-
-DRF: Final = Scheme("drf", "Tez + DRF", STOCK | {"share": "drf"})
-TWO_QUEUES: Final = (
-    BFS,
-    DRF,
-    replace(TETRIS, parts=PACKED | {"share": "drf"}),
-    replace(GRAPHENE, parts=PACKED | {"share": "deficit"}),
-    replace(
-        GRAPHENE,
-        name="graphene-across",
-        title="Graphene, perfScore across queues",
-        parts=PACKED | {"share": "deficit", "fit": ("tetris", {"candidates": 0, "across_queues": True})},
-    ),
-)
-"""The schemes for two queues: compared with one queue only the share differs."""

@@ -1,12 +1,11 @@
-"""Graphene's simulations: jobs that arrive at a cluster, and single DAGs by their plans alone."""
+"""Graphene's simulations: jobs that arrive at a cluster, and what a batch of them could take."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,20 +14,20 @@ import numpy as np
 from treadle.compiled.array_types import F64
 from treadle.config.settings import Settings
 from treadle.dag import Dag
-from treadle.planner.graphene import Options, plan
+from treadle.planner.graphene import plan
 from treadle.planner.online import PlanSource
 from treadle.planner.plan import structure
 from treadle.planner.problem import compile_problem
 from treadle.simulator.feed import planned_machines
 from treadle.simulator.scenario import ScenarioModel
-from treadle.simulator.simulation import SimulatedRun, Simulation
+from treadle.simulator.simulation import Simulation
 from treadle.workload.generate import Shape as JobShape
-from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle_lab.dags import RESOURCES, Instance, Shape, generate
+from treadle.workload.job import Workload
+from treadle_lab.dags import RESOURCES
 from treadle_lab.harness.runs import digest_of, run_to_the_end
-from treadle_lab.models.kernels import Progress
 from treadle_lab.papers.graphene.jobs import (
     OVERBOOKABLE,
+    QUEUE,
     Mix,
     Scheme,
     arrivals,
@@ -39,7 +38,7 @@ from treadle_lab.papers.graphene.jobs import (
     shorter_percent,
     tpch_shaped,
 )
-from treadle_lab.planning import NAMES, baseline
+from treadle_lab.planning import baseline
 
 SCHEDULES: Final = 50
 """Candidate schedules of the plan for all jobs."""
@@ -102,79 +101,11 @@ def _one_dag(workload: Workload) -> Dag:
     return Dag("batch", tuple(stages))
 
 
-ALGORITHMS: Final = ("graphene", "graphene-paper", *NAMES)
-SHARES: Final = (0.0, 0.25, 0.5, 0.75)
-"""Fractions of long small stages, and of fragmenting ones: the range of the generator's parameters."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offline:
-    """Executed makespans of single DAGs, by algorithm one number a DAG."""
-
-    bound: list[int]
-    makespans: dict[str, list[int]]
-
-    def over_bound(self, algorithm: str) -> list[float]:
-        """Return how many times the lower bound each DAG takes."""
-        return [each / bound for each, bound in zip(self.makespans[algorithm], self.bound, strict=True)]
-
-    def shorter_percent(self, algorithm: str, than: str = "bfs") -> list[float]:
-        """Return by how much each DAG is shorter than by another algorithm, in percent of that."""
-        return [shorter_percent(*pair) for pair in zip(self.makespans[algorithm], self.makespans[than], strict=True)]
-
-
-def makespan(algorithm: str, instance: Instance, schedules: int) -> tuple[int, int]:
-    """Return a DAG's executed makespan by an algorithm, and the best lower bound known."""
-    where = (instance.dag, instance.capacity, instance.machines)
-    if algorithm in NAMES:
-        plan_found = baseline(algorithm, *where)
-    else:
-        plan_found = plan(*where, schedules, options=Options(paper=algorithm == "graphene-paper"))
-    return plan_found.executed_makespan, plan_found.bounds.best
-
-
-def compare_offline(
-    seeds: range,
-    shape: Shape | None = None,
-    algorithms: tuple[str, ...] = ALGORITHMS,
-    schedules: int = 400,
-    progress: Progress | None = None,
-) -> Offline:
-    """Plan one generated DAG a seed by each algorithm."""
-    bounds: list[int] = []
-    makespans: dict[str, list[int]] = {name: [] for name in algorithms}
-    for number, seed in enumerate(seeds):
-        if progress is not None:
-            progress(number, len(seeds))
-        instance = generate(seed, shape)
-        bound = 0
-        for name in algorithms:
-            executed, known = makespan(name, instance, schedules)
-            makespans[name].append(executed)
-            bound = max(bound, known)
-        bounds.append(bound)
-    return Offline(bounds, makespans)
-
-
-def sweep_offline(seeds: range, schedules: int, progress: Progress | None = None) -> dict[tuple[float, float], Offline]:
-    """Return plans and breadth first over the generator's range, by shares of long and of fragmenting stages."""
-    found = {}
-    points = [(long_share, fragmenting) for long_share in SHARES for fragmenting in SHARES]
-    for number, (long_share, fragmenting) in enumerate(points):
-        if progress is not None:
-            progress(number, len(points))
-        shape = replace(Shape(), long_share=long_share, fragmenting_share=fragmenting)
-        found[long_share, fragmenting] = compare_offline(seeds, shape, ("graphene", "bfs"), schedules)
-    return found
-
-
 TICK_MS: Final = 100
 REMEMBERED: Final = 10_000
 """Plans kept between schemes."""
 Plans = dict[tuple[int, tuple[tuple[str, float], ...], int], PlanSource]
 """Plan sources so far, by machines, capacity of each, and schedules."""
-WINDOWS_S: Final = (10, 60, 240)
-"""Over which fairness is compared; the paper's three are lost."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,9 +116,6 @@ class Result:
     """Completion time of each job, from its arrival to its end."""
     makespan_ms: int
     """From the first arrival to the last end."""
-    jain: dict[int, float]
-    """With two queues: Jain's index by length of window in seconds, the mean over windows in which both have work."""
-    replans: int
     wall_s: float
 
     @property
@@ -221,7 +149,7 @@ def gaps_percent(ours: Result, theirs: Result) -> F64:
     return np.asarray(100.0 * (1.0 - ours.completion_ms / theirs.completion_ms))
 
 
-def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",), tick_ms: int = TICK_MS) -> ScenarioModel:
+def scenario_of(mix: Mix, scheme: Scheme, tick_ms: int = TICK_MS) -> ScenarioModel:
     """Return a cluster of identical nodes without reporting delays; Tez starts no task early.
 
     Early tasks would occupy resources for nothing, as a shuffle takes no time in the simulator. A container runs one
@@ -241,7 +169,7 @@ def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",), tick
                 "heartbeat_ms": 0,
                 "contention": contended,
             },
-            "queues": {name: {} for name in queues},
+            "queues": {QUEUE: {}},
             "frameworks": {
                 "heartbeat_ms": 0,
                 "tez_order": scheme.order,
@@ -251,7 +179,7 @@ def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",), tick
             },
             "decision": {"tick_ms": tick_ms, "idle_ms": 2**40},
             "workload": {"jobs": [{"stages": [{"tasks": 1, "duration_s": 1}]}]},
-            "report": {"window_s": min(WINDOWS_S) if len(queues) > 1 else 1e6, "windows_max": 100_000},
+            "report": {"window_s": 1e6},
         }
     )
 
@@ -262,7 +190,6 @@ def run_scheme(
     mix: Mix,
     seed: int,
     *,
-    queues: Sequence[str] = ("one",),
     believed: Sequence[Dag | None] | None = None,
     plans: Plans | None = None,
     tick_ms: int = TICK_MS,
@@ -274,12 +201,11 @@ def run_scheme(
         scheme: what orders and places them
         mix: has the machines
         seed: of the engine
-        queues: that the jobs are submitted to
         believed: the DAGs that the scheme plans and orders jobs by
         plans: made by other schemes; what this one makes is added
         tick_ms: how often the engine decides
     """
-    scenario, settings = scenario_of(mix, scheme, queues, tick_ms), scheme.settings(seed)
+    scenario, settings = scenario_of(mix, scheme, tick_ms), scheme.settings(seed)
     source = None
     if plans is not None and settings.plans.schedules:
         machines = planned_machines(scenario, settings)
@@ -290,38 +216,7 @@ def run_scheme(
     run, times = run_to_the_end(simulation, scheme.title)
     apps = run.built.state.apps
     span = int(apps["finish_ms"].max() - apps["arrival_ms"].min())
-    replans = simulation.plans.replans if simulation.plans is not None else 0
-    return Result(times, span, jain_by_window(run) if len(queues) > 1 else {}, replans, run.wall_s)
-
-
-def jain_by_window(run: SimulatedRun) -> dict[int, float]:
-    """Return Jain's index of the queues' dominant shares by window length; windows in which one has no job are out."""
-    built, state = run.built, run.built.state
-    leaves = list(built.tree.leaves)
-    windows = run.measurements.windows
-    ends = np.array([window.end_ms for window in windows])
-    lengths = np.array([window.end_ms - window.begin_ms for window in windows], np.float64)
-    used = np.array([window.used[leaves] / np.maximum(built.total, 1) for window in windows]) * lengths[:, None, None]
-    busy = np.array(
-        [[_has_job(state.apps, leaf, window.begin_ms, window.end_ms) for leaf in leaves] for window in windows]
-    )
-    by_window = {}
-    for seconds in WINDOWS_S:
-        bins = (ends - 1) // (1000 * seconds)
-        values = []
-        for each in np.unique(bins):
-            inside = bins == each
-            if busy[inside].all():
-                share = used[inside].sum(axis=0).max(axis=1)
-                values.append(float(share.sum() ** 2 / (len(share) * (share**2).sum())) if share.any() else 1.0)
-        by_window[seconds] = float(np.mean(values)) if values else float("nan")
-    return by_window
-
-
-def _has_job(apps: Any, leaf: int, begin_ms: int, end_ms: int) -> bool:
-    """Return whether a queue has a job throughout a window."""
-    here = apps["queue"] == leaf
-    return bool((here & (apps["arrival_ms"] <= begin_ms) & (apps["finish_ms"] >= end_ms)).any())
+    return Result(times, span, run.wall_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +227,6 @@ class Draw:
     seed: int
     jobs: int
     load: float
-    queues: tuple[str, ...] = ("one",)
     batch: bool = False
     """All at once: throughput."""
     tpch: Path | None = None
@@ -357,7 +251,7 @@ class Draw:
 @lru_cache(maxsize=64)
 def _drawn(draw: Draw) -> Workload:
     shape = generated(draw.mix) if draw.tpch is None else _tpch(draw.tpch, draw.mix)
-    return arrivals(shape, draw.mix, draw.seed, draw.jobs, draw.load, draw.queues)
+    return arrivals(shape, draw.mix, draw.seed, draw.jobs, draw.load)
 
 
 @lru_cache(maxsize=4)
@@ -365,25 +259,11 @@ def _tpch(folder: Path, mix: Mix) -> JobShape:
     return tpch_shaped(folder, mix)
 
 
-@dataclass(frozen=True, slots=True)
-class OneDag:
-    """A generated DAG that has the cluster to itself."""
-
-    mix: Mix
-    seed: int
-    shape: Shape
-    queues: tuple[str, ...] = ("one",)
-
-    def workload(self) -> Workload:
-        """Return the one job."""
-        return arranged([Job("alone", 0, generate(self.seed, self.shape).dag, Framework.TEZ, queue="one")])
-
-
 @dataclass(frozen=True)
 class SchemeRun:
     """A simulation; it travels to other processes."""
 
-    draw: Draw | OneDag
+    draw: Draw
     scheme: Scheme
     """The scheme with its variation."""
     tick_ms: int = TICK_MS
@@ -400,7 +280,7 @@ class SchemeRun:
     def key(self) -> str:
         """The digest of all that its result depends on."""
         draw, scheme = self.draw, self.scheme
-        scenario = scenario_of(draw.mix, scheme, draw.queues, self.tick_ms)
+        scenario = scenario_of(draw.mix, scheme, self.tick_ms)
         name = f"{draw.seed}-{scheme.name}"
         return key_of(name, draw.workload(), self.believed(), scenario, scheme.settings(draw.seed))
 
@@ -417,7 +297,6 @@ class SchemeRun:
                 self.scheme,
                 draw.mix,
                 draw.seed,
-                queues=draw.queues,
                 believed=self.believed(),
                 plans=_PLANS,
                 tick_ms=self.tick_ms,
@@ -478,20 +357,15 @@ def document_of(result: Result) -> dict[str, Any]:
     return {
         "completion_ms": result.completion_ms.tolist(),
         "makespan_ms": result.makespan_ms,
-        "jain": {str(seconds): value if isfinite(value) else None for seconds, value in result.jain.items()},
-        "replans": result.replans,
         "wall_s": result.wall_s,
     }
 
 
 def result_of(document: Mapping[str, Any]) -> Result:
     """Return a result from what `document_of` wrote."""
-    jain = document["jain"]
     return Result(
         completion_ms=np.asarray(document["completion_ms"], np.float64),
         makespan_ms=int(document["makespan_ms"]),
-        jain={each: float("nan") if jain[str(each)] is None else jain[str(each)] for each in WINDOWS_S if jain},
-        replans=int(document["replans"]),
         wall_s=float(document["wall_s"]),
     )
 
@@ -502,14 +376,10 @@ def _plain(dag: Dag) -> list[Any]:
         [
             stage.id,
             stage.tasks,
-            _numbers(stage.durations()) if stage.durations_ms is not None else stage.duration_ms,
+            [int(value) for value in stage.durations()] if stage.durations_ms is not None else stage.duration_ms,
             sorted(stage.demand.items()),
             list(stage.parents),
             sorted(stage.one_to_one),
         ]
         for stage in dag.stages
     ]
-
-
-def _numbers(values: Iterable[Any]) -> list[int]:
-    return [int(value) for value in values]

@@ -151,9 +151,7 @@ SHARES: Final[Mapping[str, Any]] = {
 """By scheme. `naive` is the paper's Pareto-efficient capacity scheduler, which it calls exactly naive H-DRF.
 `hdrf` is the paper's algorithm, `repaired` the one that a policy gets unless it says otherwise.
 `capacity` is the order of the stock scheduler, without the headroom that it keeps back."""
-HEADROOM: Final[Mapping[str, str]] = {"naive-headroom": "naive", "hdrf-headroom": HDRF}
-"""Shares whose servers keep room for the largest task, as both of the paper's do (section 5)."""
-SCHEMES: Final = (*SHARES, *HEADROOM)
+SCHEMES: Final = tuple(SHARES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +188,9 @@ def scenario() -> Scenario:
 
 
 def settings_of(scheme: str) -> Settings:
-    """Return the engine's settings: they differ in the share and the headroom; in a leaf jobs come in order."""
+    """Return the engine's settings: they differ in the share; in a leaf jobs come in order."""
     register_parts()
-    share = SHARES[HEADROOM.get(scheme, scheme)]
-    settings = with_parts(default_settings(), {"share": share, "order": "fifo", "fit": "packing"})
-    if scheme not in HEADROOM:
-        return settings
-    return replace(settings, hold=settings.hold.model_copy(update={"headroom": True}))
+    return with_parts(default_settings(), {"share": SHARES[scheme], "order": "fifo", "fit": "packing"})
 
 
 def run_scheme(wanted: SchemeRun) -> dict[str, Any]:
@@ -296,8 +290,6 @@ TITLES: Final = {
     HDRF: "H-DRF (as: paper)",
     "repaired": "H-DRF, repaired",
     "capacity": "capacity share",
-    "naive-headroom": "naive H-DRF, headroom",
-    "hdrf-headroom": "H-DRF (as: paper), headroom",
 }
 PAPER_NAMES: Final = {"naive": TITLES["naive"], HDRF: "H-DRF", "stock": "capacity scheduler of Hadoop 2.0.2"}
 """The schemes of the paper's rows: its stock scheduler is an old one."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -17,7 +16,6 @@ from treadle_lab.fairness.algorithms import allocate_fluid
 from treadle_lab.fairness.fluid import Group, Leaf, Tree
 from treadle_lab.minicluster.site import CS, Entries
 from treadle_lab.papers.hdrf.facebook import queue_of
-from treadle_lab.plots import Line, Panel, panels
 from treadle_lab.rows import Results, Table
 from treadle_lab.sls.play import (
     Cluster,
@@ -326,21 +324,6 @@ def off(step: StepResult, expected: dict[str, float]) -> dict[str, float]:
     return {leaf: amount for leaf, amount in missed.items() if abs(amount) > TOLERANCE}
 
 
-def faults(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list[str]:
-    """Return which leaves starve and which resources idle.
-
-    A leaf starves that has nothing though the paper gives it at least one task. A resource lies idle if more of it is
-    unused than in the paper's shares, by more than the largest task needs of it.
-    """
-    faults_found = [f"{leaf} starves" for leaf, tasks in expected.items() if tasks >= 1 and step.tasks[leaf] == 0]
-    for resource in ("cpu", "gpu"):
-        needs = {leaf: test.demands[leaf][resource] for leaf in expected}
-        idle = sum(need * (expected[leaf] - step.tasks[leaf]) for leaf, need in needs.items())
-        if idle > max(needs.values(), default=0):
-            faults_found.append(f"{idle:.3g} {resource} idle")
-    return faults_found
-
-
 def missed(run: Run) -> list[str]:
     """Return where Treadle is not within `TOLERANCE` of the paper; the stock scheduler is not checked."""
     steps = zip(run.steps, TESTS[run.test].shares("hdrf"), strict=True) if run.scheduler == TREADLE else ()
@@ -360,7 +343,6 @@ def results_of(runs: Sequence[Run]) -> Results:
             "test": run.test,
             "scheduler": run.scheduler,
             "steps": [asdict(step) for step in run.steps],
-            "faults": [faults(test, *each) for each in zip(run.steps, test.shares("hdrf"), strict=True)],
             "samples": run.samples,
         }
         for test in TESTS.values()
@@ -390,20 +372,3 @@ def _table(test: HdrfTest, runs: Sequence[Run]) -> Table:
 def _reached(step: StepResult, leaf: str) -> str:
     least, most = step.least[leaf], step.most[leaf]
     return f"{step.tasks[leaf]:g}" + (f" ({least} to {most})" if least != most else "")
-
-
-def plot_test(test: HdrfTest, runs: Sequence[Run], settings: Settings, target: Path) -> Path:
-    """Draw the tasks of each leaf over time, one panel per scheduler, with the paper's expected values."""
-    shown, step_s = [], settings.step_ms / 1000
-    for run in runs:
-        lines = {leaf: Line(np.arange(len(counts)) * SAMPLE_MS / 1000, counts) for leaf, counts in run.samples.items()}
-        for leaf in test.demands:
-            spans = [
-                (step_s * at, expected[leaf])
-                for number, expected in enumerate(test.shares("hdrf"))
-                if leaf in expected
-                for at in (number, number + 1)
-            ]
-            lines[f"{leaf}, the paper's"] = Line(*zip(*spans, strict=True))
-        shown.append(Panel(lines, "seconds", "containers of tasks", SCHEDULERS[run.scheduler]))
-    return panels(shown, target, f"Test {test.name}")

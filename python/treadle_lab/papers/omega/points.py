@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.errors import UserError
@@ -34,10 +32,8 @@ from treadle_lab.models.cell import (
     simulate_cell,
     warm_up,
 )
-from treadle_lab.models.cell_transactions import NOTHING_RUNS, RunningJobs
+from treadle_lab.models.cell_state import NOTHING_RUNS, RunningJobs
 from treadle_lab.models.kernels import Progress, on_all_cores
-
-REMEDY: Final = "a line is architecture,machines,batch_rate_factor,t_job_service_s, such as omega,500,1,10"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,76 +74,8 @@ class Point:
         }
 
 
-class _PointLine(BaseModel):
-    """A line of a CSV of points; further columns are passed over."""
-
-    model_config = ConfigDict(str_strip_whitespace=True)
-
-    architecture: str
-    machines: int = Field(ge=1, le=100_000)
-    batch_rate_factor: float = Field(gt=0, le=100)
-    t_job_service_s: float = Field(ge=0, le=1e6)
-
-    @field_validator("architecture")
-    @classmethod
-    def _is_known(cls, name: str) -> str:
-        if name not in ARCHITECTURES:
-            raise ValueError(f"choose of {', '.join(ARCHITECTURES)}")
-        return name
-
-
-def read_points(file: Path) -> list[Point]:
-    """Read points of a CSV with a header; further columns and lines without cells are ignored.
-
-    Duplicate points, as in a file of results, are merged.
-
-    Raises:
-        UserError: an error, with file and line.
-    """
-    found: dict[Point, None] = {}
-    line = 1
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as stream:
-            rows = csv.DictReader(stream)
-            for row in rows:
-                line = rows.line_num
-                if any(isinstance(cell, str) and cell.strip() for cell in row.values()):
-                    found[Point(**_PointLine.model_validate(row).model_dump())] = None
-    except OSError as error:
-        raise UserError(f"--points: {file}: {error.strerror}; name a CSV of points") from None
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        text = f"{wrong['loc'][0]} is {wrong['input']!r}: {wrong['msg']}"
-        raise UserError(f"{file}, line {line}: {text}; {REMEDY}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"--points: {file} is no CSV in UTF-8: {error}; {REMEDY}") from None
-    if not found:
-        raise UserError(f"--points: {file} has no point; {REMEDY}")
-    return list(found)
-
-
 Row = dict[str, str | int | float]
-"""A scheduler of a run; keys are `ROW_COLUMNS`."""
-
-ROW_COLUMNS = (
-    "architecture",
-    "machines",
-    "batch_rate_factor",
-    "t_job_service_s",
-    "scheduler",
-    "wait_batch_s",
-    "wait_service_s",
-    "unscheduled_batch",
-    "unscheduled_service",
-    "cpu_utilisation",
-    "busyness",
-    "conflict_fraction",
-    "successful_transactions",
-    "failed_transactions",
-    "failed_task_claims",
-    "no_resource_attempts",
-    "abandoned_jobs",
-)
+"""A scheduler of a run, by column."""
 
 
 class Source(Hashable, Protocol):
@@ -195,26 +123,25 @@ class Run:
         """Yield a row for each scheduler."""
         point, outcome = self.point, self.outcome
         for scheduler in outcome.schedulers:
-            values = (
-                point.architecture,
-                point.machines,
-                point.batch_rate_factor,
-                point.t_job_service_s,
-                scheduler.name,
-                outcome.wait_s[JobKind.BATCH],
-                outcome.wait_s[JobKind.SERVICE],
-                outcome.unscheduled[JobKind.BATCH],
-                outcome.unscheduled[JobKind.SERVICE],
-                outcome.cpu_utilisation,
-                scheduler.busyness,
-                scheduler.conflict_fraction,
-                scheduler.successes,
-                scheduler.failures,
-                scheduler.failed_claims,
-                scheduler.empty,
-                scheduler.abandoned,
-            )
-            yield dict(zip(ROW_COLUMNS, values, strict=True))
+            yield {
+                "architecture": point.architecture,
+                "machines": point.machines,
+                "batch_rate_factor": point.batch_rate_factor,
+                "t_job_service_s": point.t_job_service_s,
+                "scheduler": scheduler.name,
+                "wait_batch_s": outcome.wait_s[JobKind.BATCH],
+                "wait_service_s": outcome.wait_s[JobKind.SERVICE],
+                "unscheduled_batch": outcome.unscheduled[JobKind.BATCH],
+                "unscheduled_service": outcome.unscheduled[JobKind.SERVICE],
+                "cpu_utilisation": outcome.cpu_utilisation,
+                "busyness": scheduler.busyness,
+                "conflict_fraction": scheduler.conflict_fraction,
+                "successful_transactions": scheduler.successes,
+                "failed_transactions": scheduler.failures,
+                "failed_task_claims": scheduler.failed_claims,
+                "no_resource_attempts": scheduler.empty,
+                "abandoned_jobs": scheduler.abandoned,
+            }
 
 
 def run_points(

@@ -180,11 +180,6 @@ def _outcome(done: SimulatedRun, trace: Trace, eligible: Eligible, machine_of: I
     )
 
 
-CPU_S_PER_HOUR: Final = 5.0
-CPU_S_PER_TASK: Final = 0.001
-"""Approximate CPU time per task: an hour of the trace has 3,600 decisions, many of which find nothing to do."""
-
-
 @dataclass(frozen=True, slots=True)
 class CentralRun:
     """All that a run depends on."""
@@ -215,11 +210,6 @@ class CentralRun:
         return digest_of(__name__, own, asked, wanted.machines.as_lists())
 
 
-def about_cpu_s(trace: Trace) -> float:
-    """Return about how much processor time a run takes."""
-    return CPU_S_PER_HOUR * float(trace.arrival_s[-1]) / 3600 + CPU_S_PER_TASK * len(trace.duration_s)
-
-
 def run_central(
     runs: Sequence[CentralRun], progress: Progress | None = None, settings: RunSettings | None = None
 ) -> list[Outcome]:
@@ -232,15 +222,7 @@ def run_central(
         return []
     # once, so that the processes find compiled code
     warm_up_central(dict.fromkeys(run.name for run in runs))
-    jobs = len(runs[0].trace)
-
-    def count_jobs(done: int, total: int) -> None:
-        if progress is not None:
-            progress(done * jobs, total * jobs)
-
-    return [
-        _outcome_of(each) for each in run_all(runs, _run, RunSettings() if settings is None else settings, count_jobs)
-    ]
+    return [_outcome_of(each) for each in run_all(runs, _run, settings or RunSettings(), progress)]
 
 
 def _run(run: CentralRun) -> dict[str, Any]:

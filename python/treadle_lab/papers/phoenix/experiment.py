@@ -11,19 +11,18 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from treadle_lab.harness.data import GOOGLE, given_or_default
 from treadle_lab.harness.runs import RunSettings
 from treadle_lab.models.kernels import Progress, on_all_cores
-from treadle_lab.models.worker_state import Trace
+from treadle_lab.models.worker_state import Trace, google_trace
 from treadle_lab.models.workers import RELAXED_SLOWDOWN, SYSTEMS, Eligible, Outcome, simulate_workers, warm_up
 from treadle_lab.papers.phoenix.central import CENTRAL, CentralRun, run_central
 from treadle_lab.papers.phoenix.constraints import (
     CONSTRAINED,
     KINDS,
-    Machines,
     TraceConstraints,
     eligible_of,
     made_for,
-    trace_named,
 )
 
 Flags = npt.NDArray[np.bool_]
@@ -56,11 +55,6 @@ class Setup:
         return eligible_of(self.trace, wanted.machines, wanted.asked)
 
 
-def unconstrained(slots: int) -> TraceConstraints:
-    """Return machines that have nothing, and jobs that ask for nothing."""
-    return TraceConstraints(Machines(slots, {}), {})
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """One system with one seed.
@@ -71,7 +65,6 @@ class Run:
         rows: a row of figures for each class of jobs that there is.
         response_s: of each job.
         outcome: of each job and task, of the first seed alone.
-        constrained: whether each job is; of the first seed alone.
     """
 
     system: str
@@ -79,7 +72,6 @@ class Run:
     rows: Sequence[Row]
     response_s: npt.NDArray[np.float64] = field(repr=False)
     outcome: Outcome | None = field(default=None, repr=False)
-    constrained: Flags | None = field(default=None, repr=False)
 
     def figure(self, name: str, figure: str) -> float | None:
         """Return a figure of a class; None if no job is of that class."""
@@ -98,7 +90,6 @@ def run_systems(
     setup: Setup,
     seeds: Sequence[int],
     progress: Progress | None = None,
-    central_progress: Progress | None = None,
     settings: RunSettings | None = None,
 ) -> list[Run]:
     """Run each system with each seed, which gives the same constraints for all systems.
@@ -107,8 +98,7 @@ def run_systems(
         names: of systems, those of the engine itself among them
         setup: the setup
         seeds: of constraints and draws
-        progress: called with the runs that have ended, except those of the engine
-        central_progress: called with the jobs that have ended in runs of the engine
+        progress: called with the runs that have ended, those of the engine last and by themselves
         settings: where runs of the engine are kept, and how many run at a time
 
     Returns:
@@ -120,7 +110,7 @@ def run_systems(
     if wanted:
         warm_up()
     done = on_all_cores(lambda one: _run(setup, eligible(one[0]), *one, keep=one[0] == seeds[0]), wanted, progress)
-    done += _run_central(central, setup, seeds, central_progress, settings)
+    done += _run_central(central, setup, seeds, progress, settings)
     found = {(run.system, run.seed): run for run in done}
     return [found[name, seed] for name in names for seed in seeds]
 
@@ -181,7 +171,7 @@ def _figures(setup: Setup, eligible: Eligible, seed: int, name: str, outcome: Ou
                 "cpu_s": round(outcome.cpu_s, 3),
             }
         )
-    return Run(name, seed, rows, outcome.response_s, outcome if keep else None, eligible.constrained if keep else None)
+    return Run(name, seed, rows, outcome.response_s, outcome if keep else None)
 
 
 TARGET: Final = 1.7
@@ -191,39 +181,24 @@ SLOTS: Final = 15_000
 STEPS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """Calibrated parameters of a trace.
-
-    Attributes:
-        supply: the share of machines that meet a constraint is this over the kind's slowdown.
-        ratio: the resulting ratio, as `measured`; None if not measured.
-        faster: divisor of arrival times, so that the load is 81 %.
-    """
-
-    supply: float
-    ratio: float | None
-    faster: float
+SUPPLY: Final = 0.585
+"""By calibration: the share of machines that meet a constraint is this over the kind's slowdown."""
+RATIO: Final = 1.74
+"""That it gives, as `measured`."""
+FASTER: Final = 1.7
+"""By what arrival times were divided, so that the load is 81 %."""
 
 
-FOUND: Final = {
-    "google": Calibration(0.585, 1.74, 1.7),
-    "facebook": Calibration(0.585, None, 9.5),
-    "yahoo": Calibration(0.585, None, 20.0),
-}
-"""By trace."""
-
-
-def as_json(calibration: Calibration) -> dict[str, object]:
+def calibration() -> dict[str, object]:
     """Return how constraints were made, for results."""
     return {
         "target": TARGET,
         "ratio": "eagle-c/eagle short p99_s",
-        "supply": calibration.supply,
-        "measured": calibration.ratio,
+        "supply": SUPPLY,
+        "measured": RATIO,
         "seeds": list(SEEDS),
         "slots": SLOTS,
-        "faster": calibration.faster,
+        "faster": FASTER,
         "constrained": CONSTRAINED,
         "kinds": {kind.name: {"slowdown": kind.slowdown, "share": kind.share} for kind in KINDS},
     }
@@ -248,11 +223,5 @@ def calibrated(trace: Trace, faster: float, low: float = 0.2, high: float = 1.2)
     return supply, ratio
 
 
-def main(name: str) -> None:
-    """Calibrate on a trace."""
-    trace, faster = trace_named(name), FOUND[name].faster
-    calibrated(trace.faster(faster), faster)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    calibrated(google_trace(given_or_default(None, GOOGLE, print)).faster(FASTER), FASTER)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from treadle.errors import UserError
 from treadle_lab.papers.phoenix.central import CENTRAL
@@ -25,10 +24,6 @@ TOLERANCES: Final = {
     "long": {"mean_s": 0.02, "p50_s": 0.04, "p90_s": 0.04},
 }
 """Shares that a figure may be off. The P99 of long jobs has two modes, 22 % apart, and is not judged."""
-DLWL_TOLERANCE: Final = 0.06
-DLWL_FILE: Final = "dlwl.csv"
-"""Beside the original's: figures of a replay, at a number of workers that is inferred."""
-
 Figures = dict[tuple[str, int, str, int], dict[str, float]]
 """By system, slots, class and number of jobs."""
 
@@ -58,16 +53,6 @@ class Comparison:
     def as_json(self) -> dict[str, Any]:
         """Return it for results."""
         return {**asdict(self), "off": self.off, "within": self.within}
-
-
-def read_references(file: Path) -> Figures:
-    """Read the original's figures, and DLWL's if they exist.
-
-    Raises:
-        UserError: a file is invalid.
-    """
-    other = file.with_name(DLWL_FILE)
-    return read_reference(file) | (read_reference(other) if other.is_file() else {})
 
 
 def read_reference(file: Path) -> Figures:
@@ -100,8 +85,7 @@ def compare(runs: Sequence[Run], originals: Figures) -> list[Comparison]:
                 continue
             for figure, tolerance in TOLERANCES[kind].items():
                 here = float(np.mean([run.figure(kind, figure) for run in own]))
-                allowed = DLWL_TOLERANCE if system == "dlwl" else tolerance
-                comparisons.append(Comparison(system, slots, kind, figure, here, original[figure], allowed))
+                comparisons.append(Comparison(system, slots, kind, figure, here, original[figure], tolerance))
     return comparisons
 
 
@@ -150,7 +134,6 @@ CLAIMS: Final = (
     *(Claim("eagle-c", name, kind, "p99_s") for name in CENTRAL for kind in CLASSES),
     Claim("eagle-c", "eagle", "short", "p99_s", 1.7),
     Claim("eagle-c", "eagle", "short", "queueing_p99_s", 2.0, 2.5),
-    Claim("yacc-d-c", "dlwl", "short", "queueing_p99_s", 2.0, 2.5),
     Claim("hawk-c", "hawk", "short", "p99_s", 20.0),
     Claim("sparrow-c", "sparrow", "short", "p99_s", 20.0),
     *(
@@ -216,16 +199,11 @@ def _jobs_by_kind(setup: Setup, seed: int) -> dict[str, list[int]]:
     return found
 
 
-FIGURES = ("mean_s", "p50_s", "p90_s", "p99_s", "queueing_p99_s")
-
-
-SHOWN: Final = ("jobs", *FIGURES, "relaxed")
+SHOWN: Final = ("jobs", "mean_s", "p50_s", "p90_s", "p99_s", "queueing_p99_s", "relaxed")
 """Fields of runs that are shown."""
 
 
-def results_of(
-    runs: Sequence[Run], comparisons: Sequence[Comparison], setup: Setup, calibration: object, notes: Sequence[str]
-) -> Results:
+def results_of(runs: Sequence[Run], comparisons: Sequence[Comparison], setup: Setup, calibration: object) -> Results:
     """Return all results; equal seeds give equal documents except for `cpu_s` of runs.
 
     Args:
@@ -233,7 +211,6 @@ def results_of(
         comparisons: with the original simulator's runs
         setup: the setup of the runs
         calibration: how constraints were made
-        notes: further notes for a reader
     """
     rows = [row for run in runs for row in run.rows]
     first = rows[0]
@@ -255,7 +232,7 @@ def results_of(
         "phoenix-slowdowns": slowdowns_of(runs, setup),
     }
     facts = {"runs": [dict(row) for row in rows], "calibration": calibration, "lost": list(LOST)}
-    facts |= {"reference": [one.as_json() for one in comparisons], "notes": list(notes)}
+    facts |= {"reference": [one.as_json() for one in comparisons]}
     return Results(layouts, found, facts, {"phoenix-original": comparison_table(comparisons)})
 
 
@@ -269,10 +246,6 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     return Table("Beside the original simulator, means over seeds", heading, rows, 3)
 
 
-BUCKETS: Final = 200
-"""Number of time intervals in figure 3."""
-
-
 def plot_phoenix(runs: Sequence[Run], setup: Setup, folder: Path) -> list[Path]:
     """Draw the plots that the runs allow; return the files."""
     first = [run for run in runs if run.outcome is not None]
@@ -280,71 +253,32 @@ def plot_phoenix(runs: Sequence[Run], setup: Setup, folder: Path) -> list[Path]:
     where = f"{row['trace']}, {setup.slots:,} workers, load {row['offered_load']:.0%}"
     drawn = {
         "figure-2": ("Phoenix, figure 2: time that short tasks wait", [_queueing(first, setup)]),
-        "figure-3": ("Phoenix, figure 3: waits over time", _over_time(first, setup)),
-        "figure-4": ("Phoenix, figure 4: P99 of response times", [_responses(runs, "p99_s", CLASSES)]),
-        "headline": (
-            "Response times of short jobs",
-            [_responses(runs, figure, SHORT) for figure in ("p50_s", "p90_s", "p99_s")],
-        ),
+        "figure-4": ("Phoenix, figure 4: P99 of response times", [_responses(runs)]),
     }
     return [
         panels(shown, folder / f"phoenix-{name}.png", f"{title}; {where}") for name, (title, shown) in drawn.items()
     ]
 
 
-def _short_tasks(setup: Setup) -> npt.NDArray[np.bool_]:
-    return np.repeat(~setup.trace.is_long, setup.trace.tasks)
-
-
 def _queueing(runs: Sequence[Run], setup: Setup) -> Panel:
     """Return the share of short tasks that waited at most so long."""
-    short = _short_tasks(setup)
+    short = np.repeat(~setup.trace.is_long, setup.trace.tasks)
     waits = {run.system: share_up_to(run.outcome.queued_s[short]) for run in runs if run.outcome is not None}
     return Panel(waits, "time from a job's arrival to a task's start (s)", "share of short tasks", x_range=(0, 3000))
 
 
-def _over_time(runs: Sequence[Run], setup: Setup) -> list[Panel]:
-    """Return a panel for each of Eagle-C and Phoenix: waits of constrained and unconstrained short tasks."""
-    tasks, short = setup.trace.tasks, _short_tasks(setup)
-    arrived_h = np.repeat(setup.trace.arrival_s, tasks) / 3600
-    found = []
-    for run in [run for run in runs if run.system in ("eagle-c", "phoenix")] or list(runs[:1]):
-        assert run.outcome is not None
-        assert run.constrained is not None
-        constrained = np.repeat(run.constrained, tasks)
-        waits = {
-            name: _mean_over(arrived_h[short & own], run.outcome.queued_s[short & own])
-            for name, own in (("constrained", constrained), ("unconstrained", ~constrained))
-        }
-        found.append(Panel(waits, "arrival (h)", "mean wait of short tasks (s)", run.system))
-    return found
-
-
-def _mean_over(at: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> Line:
-    if len(at) == 0:
-        return Line((), ())
-    edges = np.linspace(0, float(at.max()) or 1.0, BUCKETS + 1)
-    counts, _ = np.histogram(at, edges)
-    sums, _ = np.histogram(at, edges, weights=values)
-    some = counts > 0
-    return Line(edges[:-1][some], sums[some] / counts[some])
-
-
-def _responses(runs: Sequence[Run], figure: str, kinds: Sequence[str]) -> Panel:
-    """Return a figure of each system, by class of jobs."""
+def _responses(runs: Sequence[Run]) -> Panel:
+    """Return the P99 of each system, by class of jobs."""
     systems = list(dict.fromkeys(run.system for run in runs))
     found = {
         kind: Line(
-            systems, [_mean([run.figure(kind, figure) for run in runs if run.system == name]) for name in systems]
+            systems, [_mean([run.figure(kind, "p99_s") for run in runs if run.system == name]) for name in systems]
         )
-        for kind in kinds
+        for kind in CLASSES
     }
-    return Panel(found, "", f"{figure.removesuffix('_s').upper()} (s)", scales=("linear", "log"))
+    return Panel(found, "", "P99 (s)", scales=("linear", "log"))
 
 
 def _mean(values: Sequence[float | None]) -> float:
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else float("nan")
-
-
-SHORT: Final = ("short", "short-constrained", "short-unconstrained")

@@ -13,7 +13,6 @@ import numpy as np
 
 from treadle.shipped import ready_made
 from treadle_lab.papers.phoenix.blind import write_command
-from treadle_lab.plots import Panel, panels, share_up_to
 from treadle_lab.rows import Layout, Results, Row
 from treadle_lab.sls.play import (
     Cluster,
@@ -245,15 +244,3 @@ def _missed(results: Results) -> Iterator[str]:
         reached = results.figure("phoenix-testbed-goals", figure, f"{OURS} over {over}")
         if reached.mean > goal:
             yield f"{figure}: {reached} of {over}'s; the goal is {goal}"
-
-
-def plot_completions(draws: Sequence[Draw], target: Path) -> Path:
-    """Draw the share of short and of long jobs that has ended within a time."""
-    shown = []
-    for short in (True, False):
-        ended = {
-            scheme: share_up_to([each for draw in draws for each in times_s(draw.runs[scheme], short=short)])
-            for scheme in SCHEMES
-        }
-        shown.append(Panel(ended, "completion time (s)", "share of jobs", "short jobs" if short else "long jobs"))
-    return panels(shown, target)

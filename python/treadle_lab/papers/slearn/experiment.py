@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,11 +18,8 @@ from treadle.simulator.simulation import Simulation
 from treadle.workload.generate import CONTAINER
 from treadle_lab.harness.runs import RunSettings, digest_of, run_all, run_to_the_end
 from treadle_lab.papers.slearn.paper import NODES, levels
-from treadle_lab.papers.slearn.schemes import Model, Scheme, slearn
+from treadle_lab.papers.slearn.schemes import Model, Scheme
 from treadle_lab.papers.slearn.trace import Choices, Source, Trace
-
-THIN_LIMITS: Final = (2, 3, 4, 5, 6)
-RATIOS: Final = (1.0, 2.0, 3.0, 4.0, 5.0, 10.0)
 
 BARRIERS: Final = {"heartbeat_ms": 0, "tez_min_fraction": 1.0, "tez_max_fraction": 1.0, "tez_reuse": False}
 """A stage asks for containers when the one before it has ended, for each task one of its own."""
@@ -36,8 +33,6 @@ class Outcome:
     completion_ms: dict[str, F64]
     """By scheme, of each job, from its arrival to the end of its last task."""
     wall_s: dict[str, float]
-    wait_ms: dict[str, F64] = field(default_factory=dict)
-    """By scheme, mean time in ms of each job's tasks from its arrival to their start; in the model."""
 
     def mean_s(self, scheme: str) -> float:
         """Return the mean completion time."""
@@ -55,10 +50,6 @@ class Outcome:
     def speedup_p50(self, scheme: str) -> float:
         """Return the median over jobs of completion time over that with SLearn."""
         return float(np.median(self.completion_ms[scheme] / self.completion_ms["slearn"]))
-
-    def gain_s(self, scheme: str) -> float:
-        """Return by how much a scheme's mean completion time is shorter than SLearn's."""
-        return self.mean_s("slearn") - self.mean_s(scheme)
 
     def errors(self, estimator: str) -> F64:
         """Return how far off an estimator is for each wide job, in percent of the true duration."""
@@ -96,8 +87,6 @@ class Ran(NamedTuple):
     """Completion time of each job."""
     wall_s: float
     """Wall time of the simulation in seconds."""
-    wait_ms: F64 | None
-    """See `Outcome`; None where it was not taken."""
 
 
 def run_scheme(trace: Trace, scheme: Scheme, nodes: int = NODES) -> Ran:
@@ -106,23 +95,13 @@ def run_scheme(trace: Trace, scheme: Scheme, nodes: int = NODES) -> Ran:
     settings = scheme.settings(trace.seed)
     simulation = Simulation(scenario_of(nodes), trace.workload, settings, trace.seed, check=False, hints=hints)
     run, completion_ms = run_to_the_end(simulation, scheme.title)
-    return Ran(completion_ms, run.wall_s, None)
+    return Ran(completion_ms, run.wall_s)
 
 
 def run_model(trace: Trace, scheme: Scheme, nodes: int = NODES) -> Ran:
     """Run the same by the plain model in place of the engine."""
     began = time.perf_counter()
-    model = Model(trace, scheme, nodes)
-    return Ran(model.run(), time.perf_counter() - began, model.wait_ms)
-
-
-def variants() -> dict[str, Scheme]:
-    """Return SLearn with the paper's other thin limits and fixed ratios (tables 6 and 13)."""
-    found = {f"thin {limit}": slearn(f"thin {limit}", f"thin limit {limit}", thin_limit=limit) for limit in THIN_LIMITS}
-    for ratio in RATIOS:
-        name = f"ratio {ratio:g}"
-        found[name] = slearn(name, f"fixed ratio {ratio:g} %", ratio="fixed", ratio_percent=ratio)
-    return found
+    return Ran(Model(trace, scheme, nodes).run(), time.perf_counter() - began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +164,11 @@ class SchemeRun:
 
 
 def run_one(wanted: SchemeRun) -> dict[str, Any]:
-    """Run a draw under a scheme; return each job's completion and waiting time, and how long the simulation took."""
+    """Run a draw under a scheme; return each job's completion time, and how long the simulation took."""
     run = run_model if wanted.model else run_scheme
     trace, nodes = wanted.draws.trace(wanted.seed), wanted.draws.nodes
-    result = run(trace, wanted.scheme, nodes)
-    waits_ms = None if result.wait_ms is None else result.wait_ms.tolist()
-    return {"completion_ms": result.completion_ms.tolist(), "wall_s": result.wall_s, "wait_ms": waits_ms}
+    completion_ms, wall_s = run(trace, wanted.scheme, nodes)
+    return {"completion_ms": completion_ms.tolist(), "wall_s": wall_s}
 
 
 def run_draws(
@@ -223,6 +201,5 @@ def run_draws(
         own = dict(zip((scheme.name for scheme in schemes), results[at * len(schemes) :], strict=False))
         completion_ms = {name: np.asarray(each["completion_ms"], np.float64) for name, each in own.items()}
         wall_s = {name: each["wall_s"] for name, each in own.items()}
-        wait_ms = {name: np.asarray(each["wait_ms"], np.float64) for name, each in own.items() if each["wait_ms"]}
-        outcomes.append(Outcome(draws.trace(seed), completion_ms, wall_s, wait_ms))
+        outcomes.append(Outcome(draws.trace(seed), completion_ms, wall_s))
     return outcomes

@@ -43,39 +43,23 @@ ERROR_P50: Final = {"pilots": 13.68, "3sigma": 21.39, "3sigma-paper": 21.39}
 """Section 4.3 has 9.15 for pilots."""
 ERROR_P90: Final = {"pilots": 49.95, "3sigma": 294.52, "3sigma-paper": 294.52}
 RIGHT_QUEUE: Final = {"pilots": 86.45, "3sigma": 76.20, "3sigma-paper": 76.20}
-OVER_3SIGMA: Final = {
-    "thin 2": 1.54,
-    "thin 3": 1.56,
-    "thin 4": 1.55,
-    "thin 5": 1.54,
-    "thin 6": 1.53,
-    "ratio 1": 1.52,
-    "ratio 2": 1.55,
-    "ratio 3": 1.54,
-    "ratio 4": 1.56,
-    "ratio 5": 1.58,
-    "ratio 10": 1.51,
-}
-"""Mean speed-up over 3Sigma with other thin limits and fixed ratios."""
 
 
 class Figures(NamedTuple):
-    """The paper's figures of one experiment, by scheme, estimator or setting."""
+    """The paper's figures of one experiment, by scheme or estimator."""
 
     speedup_mean: Mapping[str, float]
     speedup_p50: Mapping[str, float]
     error_p50: Mapping[str, float]
     error_p90: Mapping[str, float]
     right_queue: Mapping[str, float]
-    over_3sigma: Mapping[str, float]
 
 
-OF_JOBS: Final = Figures(SPEEDUP_MEAN, SPEEDUP_P50, ERROR_P50, ERROR_P90, RIGHT_QUEUE, OVER_3SIGMA)
+OF_JOBS: Final = Figures(SPEEDUP_MEAN, SPEEDUP_P50, ERROR_P50, ERROR_P90, RIGHT_QUEUE)
 OF_DAGS: Final = Figures(
     {"3sigma": 1.26, "3sigma-paper": 1.26, "point": 1.74, "point-paper": 1.74, "las": 2.15},
     {},
     {"pilots": 33.90, "3sigma": 47.21, "3sigma-paper": 47.21},
-    {},
     {},
     {},
 )

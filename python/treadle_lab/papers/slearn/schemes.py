@@ -14,7 +14,7 @@ import yaml
 from treadle.compiled.array_types import F64
 from treadle.config.settings import Hold, Settings, default_settings, with_parts
 from treadle.policy.catalogue import register_parts
-from treadle.policy.slearn.gate import AdaptiveRatio, FixedRatio, Ratio
+from treadle.policy.slearn.gate import AdaptiveRatio
 from treadle.shipped import ready_made
 from treadle_lab.estimators import Z90
 from treadle_lab.papers.slearn.paper import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
@@ -222,13 +222,11 @@ class Model:
         gate: tuple[str, dict[str, Any]] | None = scheme.parts.get("gate")
         settings = {} if gate is None else gate[1]
         self._sampled = gate is not None
-        self._thin_limit = settings.get("thin_limit", THIN_LIMIT) if gate is not None else 0
+        self._thin_limit = THIN_LIMIT if self._sampled else 0
         self._trusted = settings.get("trusted_deviation", 0.0)
-        self._deviations = Z90 * settings.get("settled_part", 0.0)
         self._history_part = settings.get("history_part", 0.0)
         self._nodes = nodes
-        fixed = settings.get("ratio") == "fixed"
-        self._ratio: Ratio = FixedRatio(settings["ratio_percent"]) if fixed else AdaptiveRatio()
+        self._ratio = AdaptiveRatio()
         self._goes_by_hints = scheme.parts.get("estimate") == "hints"
         hints = trace.hints[scheme.hints] if scheme.hints else None
         self._jobs: list[_Job] = []
@@ -253,8 +251,6 @@ class Model:
         self._free = nodes
         self._now_ms = 0.0
         self.completion_ms = np.zeros(len(self._jobs))
-        self.wait_ms = np.zeros(len(self._jobs))
-        """Mean time in ms of each job's tasks from its arrival to their start."""
 
     def run(self) -> F64:
         """Return the completion time of each job."""
@@ -290,18 +286,9 @@ class Model:
         heappush(self._waiting[job.level], job.number)
 
     def _trusts(self, job: _Job) -> bool:
-        if not job.hint_ms or min(job.deviations_ms) < 0:
+        if not self._trusted or not job.hint_ms or min(job.deviations_ms) < 0:
             return False
-        hint_ms, error = job.hint_ms[0], job.deviations_ms[0] / job.hint_ms[0]
-        if self._trusted and error <= self._trusted:
-            return True
-        if not self._deviations:
-            return False
-        low, high = (
-            bisect_left(_THRESHOLDS_MS, job.size_ms(hint_ms * exp(sign * error), sign))
-            for sign in (-self._deviations, self._deviations)
-        )
-        return low == high or high <= SAMPLING_LEVEL
+        return bool(job.deviations_ms[0] / job.hint_ms[0] <= self._trusted)
 
     def _end(self, job: _Job, pilot: bool) -> None:
         self._attain(job)
@@ -398,7 +385,6 @@ class Model:
         if pilot:
             job.pilots_since_ms.append(self._now_ms)
         heappush(self._ends, (self._now_ms + job.durations_ms[job.begun], job.number, pilot))
-        self.wait_ms[job.number] += (self._now_ms - job.arrival_ms) / len(job.durations_ms)
         job.begun += 1
         job.running += 1
         self._busy[job.number] = job

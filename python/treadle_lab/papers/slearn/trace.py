@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, nan, sqrt
+from math import inf, sqrt
 from pathlib import Path
 from pickle import dumps, loads
 from typing import Final, Literal, NamedTuple
@@ -102,16 +102,6 @@ class PaperHistory:
         if not best.ordered_ms:
             raise ValueError("there is no earlier job")
         return best.point(self._point)
-
-    def variation(self, features: JobFeatures) -> float:
-        """Return the coefficient of variation of the earlier jobs that a job has most in common with (section 4.2).
-
-        That is the least over its features of the standard deviation of their mean task durations over the mean; NaN if
-        no value of a feature had two jobs.
-        """
-        alike = (self._runtimes.get(key) for key in features_of(features))
-        known = [np.array(found.ordered_ms) for found in alike if found is not None and len(found.ordered_ms) > 1]
-        return min((float(each.std() / each.mean()) for each in known), default=nan)
 
     def _add(self, record: JobRecord) -> None:
         mean_ms = max(1.0, record.mean_ms)
@@ -347,7 +337,6 @@ OVERESTIMATED: Final = 0.6
 """Fraction of overestimates in the paper's 3Sigma (table 10, of another trace)."""
 Z80: Final = 1.2816
 """A normal distribution's 90th percentile, in deviations."""
-PILOTS_PART: Final = 0.03
 NO_IDEA: Final = 2.0
 """The deviation of an estimate for a job that has nothing in common with any before it, as a part of it."""
 
@@ -369,10 +358,6 @@ class Trace:
     hints: dict[str, JobHints]
     """Estimates by stage, as the engine gets them; ``history``: Point-Est with the deviation of its wide errors; and
     ``stored``: predictions of the history store, -1 for unknown ones."""
-    variation_time: F64
-    """Coefficient of variation of what each job's first stage has in common with history; NaN: with nothing."""
-    variation_space: F64
-    """That of the mean of 3 % of the first stage's tasks; NaN for one task."""
 
     @property
     def wide(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -426,11 +411,7 @@ class Source:
         hints |= {"history": _hints_of(estimates["point"], wide=True), "drawn": _drawn(drawn_ms)}
         hints["stored"] = self._by_the_store(groups)
         made = replace(workload, jobs=jobs)
-        known = next(iter(self._papers.values()), None)
-        over_time = np.array([np.nan if known is None else known.variation(group[0].features) for group in groups])
-        over_space = np.array([_variation(group[0].durations_ms) for group in groups])
-        all_estimated = estimated | {"drawn": of_jobs(drawn_ms)}
-        return Trace(seed, made, widths, of_jobs(mean_ms), all_estimated, hints, over_time, over_space)
+        return Trace(seed, made, widths, of_jobs(mean_ms), estimated | {"drawn": of_jobs(drawn_ms)}, hints)
 
     def _estimates(self, groups: Groups) -> dict[str, list[Estimate]]:
         """Estimate each stage from history and, by default, the drawn jobs before, as if ended at once."""
@@ -482,13 +463,6 @@ class Source:
         features = replace(record.features, width=record.tasks)
         samples = record.durations_ms if name == "oracle" else record.durations_ms[: pilots_wanted(record.tasks)]
         return estimator(features, history, samples)
-
-
-def _variation(durations_ms: I64) -> float:
-    """Return the deviation of tasks over their mean and the root of 3 % of their number, which may be below one."""
-    if len(durations_ms) < 2 or not durations_ms.any():
-        return float("nan")
-    return float(durations_ms.std() / durations_ms.mean() / np.sqrt(PILOTS_PART * len(durations_ms)))
 
 
 def _with_durations(job: Job, records: tuple[JobRecord, ...]) -> Job:
