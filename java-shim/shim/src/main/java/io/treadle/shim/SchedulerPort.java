@@ -2,7 +2,10 @@
 package io.treadle.shim;
 
 import java.util.concurrent.locks.Lock;
+import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
+import org.apache.hadoop.yarn.util.resource.Resources;
 
 /** The shim's needs of the scheduler beyond its public methods. Implemented by TreadleScheduler, and by tests. */
 public interface SchedulerPort {
@@ -23,6 +26,16 @@ public interface SchedulerPort {
     } finally {
       lock.unlock();
     }
+  }
+
+  /**
+   * Asks the calculator itself whether it counts a type of resource, by whether one unit of it fits into nothing. A
+   * type that it ignores may be given out without end.
+   */
+  static boolean isCounted(ResourceCalculator calculator, int type) {
+    Resource one = Resources.createResource(0, 0);
+    one.setResourceValue(type, 1);
+    return !calculator.fitsIn(one, Resources.createResource(0, 0));
   }
 
   /**

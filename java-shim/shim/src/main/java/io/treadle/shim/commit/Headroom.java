@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
-import io.treadle.shim.CountedResources;
 import io.treadle.shim.LeafQueues;
+import io.treadle.shim.SchedulerPort;
 import java.util.Collection;
 import java.util.Collections;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -68,7 +68,7 @@ public final class Headroom {
     Resource left = Resources.clone(stock);
     for (int type = 0; type < left.getResources().length; type++) {
       // a resource that the calculator ignores may be given out without end, so no queue can run short of it
-      if (CountedResources.isCounted(calculator, type)) {
+      if (SchedulerPort.isCounted(calculator, type)) {
         left.setResourceValue(type, Math.max(0, rounded.getResourceInformation(type).getValue()));
       }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
-import io.treadle.shim.CountedResources;
+import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.ShimConfig;
 import io.treadle.shim.wire.Section;
 import java.util.Arrays;
@@ -50,7 +50,7 @@ final class ClusterSection {
     sentCalculator = calculator;
     for (int i = 0; i < types.length; i++) {
       draft.section(Section.RESOURCE_TYPES).add(draft.name(types[i].getName())).add(draft.name(types[i].getUnits()))
-          .flag(CountedResources.isCounted(calculator, i)).add(minimum.getResourceInformation(i).getValue())
+          .flag(SchedulerPort.isCounted(calculator, i)).add(minimum.getResourceInformation(i).getValue())
           .add(maximum.getResourceInformation(i).getValue()).end();
     }
   }

@@ -4,7 +4,7 @@ package io.treadle.shim.mirror;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.CountedResources;
+import io.treadle.shim.SchedulerPort;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -176,8 +176,8 @@ class FeaturesTest {
 
   @Test
   void theCalculatorIsAskedWhichTypesItCounts() {
-    assertTrue(CountedResources.isCounted(new DefaultResourceCalculator(), 0));
-    assertTrue(!CountedResources.isCounted(new DefaultResourceCalculator(), 1));
-    assertTrue(CountedResources.isCounted(new DominantResourceCalculator(), 1));
+    assertTrue(SchedulerPort.isCounted(new DefaultResourceCalculator(), 0));
+    assertTrue(!SchedulerPort.isCounted(new DefaultResourceCalculator(), 1));
+    assertTrue(SchedulerPort.isCounted(new DominantResourceCalculator(), 1));
   }
 }
