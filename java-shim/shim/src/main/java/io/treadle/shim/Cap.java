@@ -15,7 +15,7 @@ public enum Cap {
   /** Request keys: the first ones in YARN's order, by priority and allocation request ID. */
   REQUEST_KEYS(2000, "request keys (priority and allocation request ID)",
       "while the engine schedules, further requests wait until earlier ones are served."),
-  /** Names of nodes and racks in requests. A job may name each node of a large cluster. */
+  /** Names of nodes and racks in requests: MapReduce asks once for each node and rack with a part of its input. */
   LOCALITIES(10_000, "names of nodes and racks in the requests",
       "the engine does not place requests by the other names."),
   /** Names of nodes and racks on a blacklist. */

@@ -4,9 +4,9 @@ package io.treadle.shim;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.lang.reflect.Field;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.commons.lang3.reflect.FieldUtils;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
 import org.apache.hadoop.yarn.api.records.impl.pb.SchedulingRequestPBImpl;
@@ -37,67 +37,53 @@ public final class ConstraintText {
   static final int MAX_TAGS = 32;
   /** A longer tag is left out, and the constraint is then opaque. */
   static final int MAX_TAG_CHARS = 128;
-  private static final Field PROTO = proto();
-  /** Nothing is known of a request that the RM cannot judge either: the RM reports that to the application. */
-  public static final ConstraintText OPAQUE = new ConstraintText();
+  /** A larger request is not read: its constraint is opaque. Texts and tags within the limits take less, in UTF-8. */
+  static final int MAX_BYTES = 1 << 14;
+  /** The constraint of a request that was not read. */
+  public static final ConstraintText OPAQUE = new ConstraintText(0);
 
   /** Null if the constraint is longer than a text may be, or of a kind that is never satisfied. */
   public final String text;
   /** The allocation tags, in order. */
   public final TreeSet<String> tags = new TreeSet<>();
+  /** The size of the request that was looked at, which is how much the look cost. */
+  public final int bytes;
   private int parts;
 
-  private ConstraintText(RMContext context, ApplicationId application, SchedulingRequest asked) {
+  private ConstraintText(RMContext context, ApplicationId application, SchedulingRequest asked, int bytes) {
+    this.bytes = bytes;
     if (asked.getAllocationTags() != null) {
       tags.addAll(asked.getAllocationTags());
     }
     boolean opaque = tags.size() > MAX_TAGS | tags.removeIf(tag -> tag.length() > MAX_TAG_CHARS);
-    PlacementConstraintManager manager = context.getPlacementConstraintManager();
-    PlacementConstraint own = asked.getPlacementConstraint();
-    PlacementConstraint all = manager == null ? own : manager.getMultilevelConstraint(application, tags, own);
-    text = opaque ? null : canonical(all);
     while (tags.size() > MAX_TAGS) {
       tags.pollLast();
     }
+    PlacementConstraintManager manager = context.getPlacementConstraintManager();
+    PlacementConstraint own = asked.getPlacementConstraint();
+    // the conjunction compares its parts: a large one of the application is not read for each of its requests
+    opaque |= manager != null && canonical(manager.getConstraint(application, tags)) == null;
+    text = opaque ? null : canonical(manager == null ? own : manager.getMultilevelConstraint(application, tags, own));
   }
 
-  private ConstraintText() {
+  private ConstraintText(int bytes) {
+    this.bytes = bytes;
     text = null;
   }
 
-  /** Reads what an application asks for. */
-  public static ConstraintText of(RMContext context, ApplicationId application, SchedulingRequest asked) {
-    try {
-      SchedulingRequest copy = copy(asked);
-      return copy == null ? OPAQUE : new ConstraintText(context, application, copy);
-    } catch (RuntimeException | StackOverflowError e) {
-      return OPAQUE;
-    }
-  }
-
-  private static Field proto() {
-    try {
-      Field field = SchedulingRequestPBImpl.class.getDeclaredField("proto");
-      field.setAccessible(true);
-      return field;
-    } catch (ReflectiveOperationException | RuntimeException e) {
-      return null;
-    }
-  }
-
   /**
-   * A copy of a request. The scheduler fills its own when it is first read, possibly in another thread at this moment;
-   * only its source does not change.
-   *
-   * @return null if there is no source
+   * Reads what an application asks for. The scheduler's own request is filled when it is first read, and the
+   * scheduler's threads may read it at this moment; only what it is made from does not change.
    */
-  private static SchedulingRequest copy(SchedulingRequest asked) {
+  public static ConstraintText of(RMContext context, ApplicationId application, SchedulingRequest asked) {
+    int bytes = 0;
     try {
-      Object proto = PROTO == null || !(asked instanceof SchedulingRequestPBImpl) ? null : PROTO.get(asked);
-      return proto == null || proto == SchedulingRequestProto.getDefaultInstance() ? null
-          : new SchedulingRequestPBImpl((SchedulingRequestProto) proto);
-    } catch (IllegalAccessException e) {
-      return null;
+      SchedulingRequestProto proto = (SchedulingRequestProto) FieldUtils.readField(asked, "proto", true);
+      bytes = proto.getSerializedSize();
+      return bytes == 0 || bytes > MAX_BYTES ? new ConstraintText(bytes)
+          : new ConstraintText(context, application, new SchedulingRequestPBImpl(proto), bytes);
+    } catch (IllegalAccessException | RuntimeException | StackOverflowError e) {
+      return new ConstraintText(bytes);
     }
   }
 
@@ -106,7 +92,7 @@ public final class ConstraintText {
     if (constraint == null || constraint.getConstraintExpr() == null) {
       return JSON.objectNode().set("and", JSON.arrayNode()).toString();
     }
-    ObjectNode node = new ConstraintText().node(constraint.getConstraintExpr(), 0);
+    ObjectNode node = new ConstraintText(0).node(constraint.getConstraintExpr(), 0);
     String made = node == null ? null : node.toString();
     return made == null || made.length() > MAX_CHARS ? null : made;
   }
@@ -139,10 +125,13 @@ public final class ConstraintText {
       made.put("type", target.getTargetType().name());
       made.put("key", target.getTargetKey());
       ArrayNode values = JSON.arrayNode();
+      parts += target.getTargetValues() == null ? 0 : target.getTargetValues().size();
+      if (parts > MAX_PARTS || targets.size() > MAX_PARTS) {
+        return null;
+      }
       if (target.getTargetValues() != null) {
         new TreeSet<>(target.getTargetValues()).forEach(values::add);
       }
-      parts += values.size();
       made.set("values", values);
       targets.put(made.toString(), made);
     }
@@ -152,6 +141,6 @@ public final class ConstraintText {
     made.put("max", single.getMaxCardinality());
     made.put("op", String.valueOf(single.getNodeAttributeOpCode()));
     made.set("targets", JSON.arrayNode().addAll(targets.values()));
-    return parts > MAX_PARTS ? null : made;
+    return made;
   }
 }

@@ -8,12 +8,16 @@ import io.treadle.shim.NodeCondition;
 import io.treadle.shim.SchedulerPort;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.locks.Lock;
 import java.util.function.BooleanSupplier;
+import java.util.stream.Collectors;
+import org.apache.hadoop.thirdparty.com.google.common.collect.Iterators;
+import org.apache.hadoop.thirdparty.com.google.common.collect.Maps;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
@@ -26,7 +30,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.PendingAsk
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
-import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
  * Increases and promotions of containers. To the RM they are asks with a key that names the container; the only node
@@ -36,7 +39,15 @@ import org.apache.hadoop.yarn.util.resource.Resources;
 public final class ContainerUpdates {
   private static final Log LOG = new Log(ContainerUpdates.class);
   private static final int MOST_MARKS = 10_000;
+  /** The most applications that are looked at in a tick, and the most commits. */
   private static final int UPDATES_A_TICK = 64;
+  /** Steps of a tick, for the applications of a user and for all. */
+  private static final int STEPS_OF_USER = 4000;
+  private static final int STEPS = 4 * STEPS_OF_USER;
+  /** Steps of an update that is looked at; any other request key is one. */
+  private static final int UPDATE = 16;
+  /** Steps of a look with a lock of the scheduler, to commit an update or to hold its room. */
+  private static final int LOCKED = 200;
   /** How long an update that could not be committed is left alone. */
   private static final long AGAIN_MS = 1000;
   /** The same of one whose node is full. */
@@ -44,10 +55,13 @@ public final class ContainerUpdates {
 
   private final SchedulerPort port;
   private final CommitSettings settings;
-  /** Who has updates that wait, and from when on they are looked at. */
-  private final Map<ApplicationAttemptId, Long> marked = new LinkedHashMap<>();
+  /** Who has updates that wait. */
+  private final Map<ApplicationAttemptId, Round> marked = new LinkedHashMap<>();
   private final EngineView view;
   private final IncreaseHolds holds;
+  /** Steps that are left in this tick; by user. */
+  private int stepsLeft;
+  private final Map<String, Integer> stepsOfUser = new HashMap<>();
 
   /** Updates of one scheduler's containers. */
   public ContainerUpdates(SchedulerPort port, CommitSettings settings, EngineView view) {
@@ -63,16 +77,15 @@ public final class ContainerUpdates {
    * #markAll}.
    */
   public void mark(ApplicationAttemptId attempt) {
-    mark(attempt, settings.nowMs());
+    mark(attempt, new Round(settings.nowMs()));
   }
 
-  private void mark(ApplicationAttemptId attempt, long fromMs) {
+  private void mark(ApplicationAttemptId attempt, Round round) {
     synchronized (marked) {
       if (marked.size() >= MOST_MARKS && !marked.containsKey(attempt)) {
-        marked.remove(marked.keySet().iterator().next());
+        marked.remove(marked.keySet().iterator().next()).ended = Integer.MAX_VALUE;
       }
-      // an AM that has asked again meanwhile does not wait
-      marked.merge(attempt, fromMs, Math::min);
+      marked.merge(attempt, round, Round::merge);
     }
   }
 
@@ -81,7 +94,8 @@ public final class ContainerUpdates {
     Map<?, SchedulerApplication<FiCaSchedulerApp>> all = port.scheduler().getSchedulerApplications();
     for (SchedulerApplication<FiCaSchedulerApp> application : all.values()) {
       FiCaSchedulerApp attempt = application.getCurrentAppAttempt();
-      if (attempt != null && !waiting(attempt).isEmpty()) {
+      if (attempt != null && attempt.getSchedulerKeys().stream().limit(Cap.REQUEST_KEYS.ofApplication)
+          .anyMatch(key -> key.getContainerToUpdate() != null)) {
         mark(attempt.getApplicationAttemptId());
       }
     }
@@ -89,8 +103,9 @@ public final class ContainerUpdates {
 
   /**
    * Commits waiting updates that fit, before an answer's proposals. Checks a bounded number of applications, the least
-   * recently checked first. Takes the scheduler's write lock only for updates whose node has room and, after a failed
-   * commit of an application, a second later: causes such as a queue's maximum are found only with the lock held.
+   * recently checked first, and a bounded number of request keys of each user; the next tick goes on with the others.
+   * Takes the scheduler's write lock only for updates whose node has room and, after a failed commit of an application,
+   * a second later: causes such as a queue's maximum are found only with the lock held.
    *
    * @param mayCommit asked with the lock held; nothing is committed once it is false
    * @return how many were committed
@@ -99,45 +114,33 @@ public final class ContainerUpdates {
     int placed = 0;
     int budget = UPDATES_A_TICK;
     long nowMs = settings.nowMs();
-    holds.expire(nowMs);
-    for (ApplicationAttemptId attempt : next(budget, nowMs)) {
-      FiCaSchedulerApp app = current(attempt);
-      if (app == null) {
-        continue;
+    stepsLeft = STEPS;
+    stepsOfUser.clear();
+    for (Map.Entry<ApplicationAttemptId, Round> next : next(budget, nowMs)) {
+      FiCaSchedulerApp app = current(next.getKey());
+      Round round = next.getValue();
+      List<SchedulerRequestKey> ready = new ArrayList<>();
+      boolean waits = app != null && look(app, round, ready, budget, nowMs);
+      budget -= ready.size();
+      int committed = ready.isEmpty() ? 0 : placeLocked(app, ready, mayCommit);
+      placed += committed;
+      round.fromMs += committed < ready.size() ? AGAIN_MS : 0;
+      if (waits) {
+        mark(next.getKey(), round);
+      } else {
+        round.ended = Integer.MAX_VALUE;
       }
-      List<SchedulerRequestKey> keys = waiting(app);
-      List<SchedulerRequestKey> full = new ArrayList<>(keys);
-      full.removeIf(key -> !isNodeFull(app, key));
-      keys.removeAll(full);
-      holds.keepOnly(app, full);
-      if (keys.isEmpty() && full.isEmpty()) {
-        continue;
-      }
-      hold(app, full, nowMs);
-      long againMs = full.isEmpty() ? nowMs : nowMs + FULL_AGAIN_MS;
-      if (budget > 0 && !keys.isEmpty()) {
-        keys = keys.subList(0, Math.min(budget, keys.size()));
-        budget -= keys.size();
-        int committed = placeLocked(app, keys, mayCommit);
-        againMs += committed < keys.size() ? AGAIN_MS : 0;
-        placed += committed;
-      }
-      mark(attempt, againMs);
     }
+    holds.expire();
     return placed;
   }
 
-  private List<ApplicationAttemptId> next(int most, long nowMs) {
+  private List<Map.Entry<ApplicationAttemptId, Round>> next(int most, long nowMs) {
     synchronized (marked) {
-      List<ApplicationAttemptId> taken = new ArrayList<>();
-      for (Iterator<Map.Entry<ApplicationAttemptId, Long>> all = marked.entrySet().iterator();
-          all.hasNext() && taken.size() < most; ) {
-        Map.Entry<ApplicationAttemptId, Long> entry = all.next();
-        if (entry.getValue() <= nowMs) {
-          taken.add(entry.getKey());
-          all.remove();
-        }
-      }
+      List<Map.Entry<ApplicationAttemptId, Round>> taken = marked.entrySet().stream()
+          .filter(entry -> entry.getValue().fromMs <= nowMs).limit(most)
+          .map(entry -> Maps.immutableEntry(entry.getKey(), entry.getValue())).collect(Collectors.toList());
+      taken.forEach(entry -> marked.remove(entry.getKey()));
       return taken;
     }
   }
@@ -147,52 +150,62 @@ public final class ContainerUpdates {
     return app == null || app.isStopped() || !app.getApplicationAttemptId().equals(attempt) ? null : app;
   }
 
-  /** The updates among as many request keys of an application as the engine receives: the others wait. */
-  private List<SchedulerRequestKey> waiting(FiCaSchedulerApp app) {
-    List<SchedulerRequestKey> keys = new ArrayList<>();
-    int left = Cap.REQUEST_KEYS.ofApplication;
-    for (SchedulerRequestKey key : app.getSchedulerKeys()) {
-      if (left-- == 0) {
-        break;
-      }
-      if (key.getContainerToUpdate() != null) {
-        keys.add(key);
-      }
+  /**
+   * Goes on with a round as far as the steps go.
+   *
+   * @param ready to which updates are added whose nodes have room, at most {@code most}
+   * @return whether updates may wait
+   */
+  private boolean look(FiCaSchedulerApp app, Round round, List<SchedulerRequestKey> ready, int most, long nowMs) {
+    int ofUser = stepsOfUser.getOrDefault(app.getUser(), STEPS_OF_USER);
+    int steps = Math.min(stepsLeft, ofUser);
+    stepsLeft -= steps;
+    ofUser -= steps;
+    round.fromMs = nowMs;
+    if (!round.keys.hasNext()) {
+      round.begin(app);
     }
-    return keys;
+    while (steps > 0 && ready.size() < most && round.keys.hasNext()) {
+      SchedulerRequestKey key = round.keys.next();
+      steps -= key.getContainerToUpdate() == null ? 1 : look(app, key, round, ready, nowMs);
+    }
+    stepsLeft += steps;
+    stepsOfUser.put(app.getUser(), ofUser + steps);
+    round.ended = round.keys.hasNext() ? round.ended : round.number;
+    return round.ended < round.number || round.found;
   }
 
   /**
-   * Whether an update's node has no room now. That may last, and is found out without the scheduler's lock.
+   * Looks at an update, and holds its node if that has no room now. This may last, and is found out without the
+   * scheduler's lock.
+   *
+   * @return the steps that it takes
    */
-  private boolean isNodeFull(FiCaSchedulerApp app, SchedulerRequestKey key) {
-    CapacityScheduler scheduler = port.scheduler();
-    RMContainer container = scheduler.getRMContainer(key.getContainerToUpdate());
-    FiCaSchedulerNode node = container == null ? null : scheduler.getNode(container.getContainer().getNodeId());
-    return node != null && !Resources.fitsIn(scheduler.getResourceCalculator(),
-        app.getPendingAsk(key, ResourceRequest.ANY).getPerAllocationResource(), node.getUnallocatedResource());
-  }
-
-  /** Holds the nodes of updates that wait for room, so that no container takes it. */
-  private void hold(FiCaSchedulerApp app, List<SchedulerRequestKey> keys, long nowMs) {
-    CapacityScheduler scheduler = port.scheduler();
-    int left = UPDATES_A_TICK;
-    for (SchedulerRequestKey key : keys) {
-      RMContainer container = scheduler.getRMContainer(key.getContainerToUpdate());
-      Resource amount = app.getPendingAsk(key, ResourceRequest.ANY).getPerAllocationResource();
-      if (left-- > 0 && container != null && holds.isDue(app, key, container.getNodeId(), amount, nowMs)) {
-        Lock lock = port.readLock();
-        lock.lock();
-        try {
-          Placement placement = prepare(app, key, container);
-          if (placement != null) {
-            holds.hold(placement, container, nowMs);
-          }
-        } finally {
-          lock.unlock();
-        }
-      }
+  private int look(FiCaSchedulerApp app, SchedulerRequestKey key, Round round, List<SchedulerRequestKey> ready,
+      long nowMs) {
+    round.found = true;
+    RMContainer container = port.scheduler().getRMContainer(key.getContainerToUpdate());
+    FiCaSchedulerNode node = container == null ? null : port.scheduler().getNode(container.getNodeId());
+    Resource amount = app.getPendingAsk(key, ResourceRequest.ANY).getPerAllocationResource();
+    if (node == null || holds.leaveRoom(app, key, node, amount)) {
+      ready.add(key);
+      return UPDATE + LOCKED;
     }
+    round.fromMs = nowMs + FULL_AGAIN_MS;
+    if (!holds.isDue(app, key, round, node.getNodeID(), amount, nowMs)) {
+      return UPDATE;
+    }
+    Lock lock = port.readLock();
+    lock.lock();
+    try {
+      Placement placement = prepare(app, key, container);
+      if (placement != null) {
+        holds.hold(placement, container, round, nowMs);
+      }
+    } finally {
+      lock.unlock();
+    }
+    return UPDATE + LOCKED;
   }
 
   /** Releases the amounts held for updates: the engine does not schedule. */
@@ -225,7 +238,7 @@ public final class ContainerUpdates {
         return false;
       }
       Placement placement = prepare(app, key, container);
-      return placement != null
+      return placement != null && holds.leaveRoom(app, key, placement.node, placement.capability)
           && TreadleCommitRequest.tryCommit(scheduler, scheduler.getClusterResource(), placement) != null;
     } catch (Throwable e) {
       LOG.failure("a container update", e);
@@ -275,5 +288,35 @@ public final class ContainerUpdates {
         .nodeLabelExpression(app.getAppPlacementAllocator(key).getPrimaryRequestedNodePartition()).build();
     app.getAppSchedulingInfo().updateResourceRequests(
         Collections.singletonMap(key, Collections.singletonMap(ResourceRequest.ANY, none)), false);
+  }
+
+  /** A look at all updates of an application, in turns. */
+  static final class Round {
+    /** When it goes on. */
+    private long fromMs;
+    /** Whether an update waits, or may since the AM has asked again. */
+    private boolean found;
+    private Iterator<SchedulerRequestKey> keys = Collections.emptyIterator();
+    /** Which round this is, from 1; and the last one that has come to its end. */
+    int number;
+    volatile int ended;
+
+    Round(long fromMs) {
+      this.fromMs = fromMs;
+    }
+
+    private void begin(FiCaSchedulerApp app) {
+      number++;
+      found = false;
+      keys = Iterators.limit(app.getSchedulerKeys().iterator(), Cap.REQUEST_KEYS.ofApplication);
+    }
+
+    /** The AM has asked again meanwhile, and does not wait. */
+    private Round merge(Round other) {
+      Round begun = number > 0 ? this : other;
+      begun.fromMs = Math.min(fromMs, other.fromMs);
+      begun.found = true;
+      return begun;
+    }
   }
 }

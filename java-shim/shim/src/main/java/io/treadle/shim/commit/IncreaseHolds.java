@@ -3,17 +3,18 @@ package io.treadle.shim.commit;
 
 import io.treadle.shim.EngineView;
 import io.treadle.shim.SchedulerPort;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
@@ -24,8 +25,6 @@ import org.apache.hadoop.yarn.util.resource.Resources;
 final class IncreaseHolds {
   /** How often limits are looked at again. */
   private static final long LIMITS_EVERY_MS = 1000;
-  /** A hold that was not asked for again for so long ends. */
-  private static final long LONGEST_MS = 10_000;
 
   private final SchedulerPort port;
   private final EngineView view;
@@ -43,12 +42,15 @@ final class IncreaseHolds {
   private static final class Hold {
     private final Placement placement;
     private final long limitsMs;
-    private long wantedMs;
+    /** The latest round that has found the update waiting. */
+    private ContainerUpdates.Round round;
+    private int number;
 
-    Hold(Placement placement, long nowMs) {
+    Hold(Placement placement, ContainerUpdates.Round round, long nowMs) {
       this.placement = placement;
+      this.round = round;
+      this.number = round.number;
       this.limitsMs = nowMs;
-      this.wantedMs = nowMs;
     }
 
     boolean isFor(FiCaSchedulerApp app, SchedulerRequestKey key) {
@@ -56,14 +58,9 @@ final class IncreaseHolds {
     }
   }
 
-  /** Ends the holds of an application for other keys than these. */
-  void keepOnly(FiCaSchedulerApp app, List<SchedulerRequestKey> keys) {
-    release(hold -> hold.placement.app == app && !keys.contains(hold.placement.key));
-  }
-
-  /** Ends holds that nothing has asked for lately, or of attempts that have ended. */
-  void expire(long nowMs) {
-    release(hold -> nowMs - hold.wantedMs > LONGEST_MS || hold.placement.app.isStopped());
+  /** Ends holds for updates that the last round of their application has not found, or of attempts that have ended. */
+  void expire() {
+    release(hold -> hold.number < hold.round.ended || hold.placement.app.isStopped());
   }
 
   /** Ends all holds. */
@@ -72,11 +69,7 @@ final class IncreaseHolds {
   }
 
   private void release(Predicate<Hold> condition) {
-    if (!holds.isEmpty()) {
-      List<Hold> ended = new ArrayList<>(holds.values());
-      ended.removeIf(condition.negate());
-      ended.forEach(this::release);
-    }
+    holds.values().stream().filter(condition).collect(Collectors.toList()).forEach(this::release);
   }
 
   private void release(Hold hold) {
@@ -89,8 +82,17 @@ final class IncreaseHolds {
     view.hold(node, null);
   }
 
-  /** Whether the node of a placement is to be asked for now: nothing is held there, or it is time to look again. */
-  boolean isDue(FiCaSchedulerApp app, SchedulerRequestKey key, NodeId node, Resource amount, long nowMs) {
+  /** Whether a node has room for an update next to what is held for others. */
+  boolean leaveRoom(FiCaSchedulerApp app, SchedulerRequestKey key, FiCaSchedulerNode node, Resource amount) {
+    Hold hold = holds.get(node.getNodeID());
+    Resource free = node.getUnallocatedResource();
+    return Resources.fitsIn(port.scheduler().getResourceCalculator(), amount,
+        hold == null || hold.isFor(app, key) ? free : Resources.subtract(free, hold.placement.capability));
+  }
+
+  /** Whether the node of an update is to be held now: nothing is held there, or it is time to look again. */
+  boolean isDue(FiCaSchedulerApp app, SchedulerRequestKey key, ContainerUpdates.Round round, NodeId node,
+      Resource amount, long nowMs) {
     Hold hold = holds.get(node);
     if (hold == null) {
       return true;
@@ -98,7 +100,8 @@ final class IncreaseHolds {
     if (!hold.isFor(app, key)) {
       return false;
     }
-    hold.wantedMs = nowMs;
+    hold.round = round;
+    hold.number = round.number;
     return nowMs - hold.limitsMs >= LIMITS_EVERY_MS || !hold.placement.capability.equals(amount);
   }
 
@@ -106,7 +109,7 @@ final class IncreaseHolds {
    * Holds the room of a placement if its user and queue may use so much and the node has it at all. The caller holds a
    * lock of the scheduler.
    */
-  void hold(Placement placement, RMContainer container, long nowMs) {
+  void hold(Placement placement, RMContainer container, ContainerUpdates.Round round, long nowMs) {
     NodeId node = placement.node.getNodeID();
     Hold before = holds.get(node);
     if (before != null) {
@@ -117,7 +120,7 @@ final class IncreaseHolds {
         || isOverLimit(placement, container)) {
       return;
     }
-    holds.put(node, new Hold(placement, nowMs));
+    holds.put(node, new Hold(placement, round, nowMs));
     taken.add(placement);
     view.hold(node, placement.capability);
   }
@@ -137,17 +140,9 @@ final class IncreaseHolds {
   private void count(RMContainer other, Placement placement, int sign) {
     FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(other.getApplicationAttemptId());
     for (CSQueue queue = app == null ? null : (CSQueue) app.getQueue(); queue != null; queue = queue.getParent()) {
-      if (isAbove(queue, placement.leaf)) {
+      if ((placement.leaf.getQueuePath() + ".").startsWith(queue.getQueuePath() + ".")) {
         taken.take(queue, placement.node.getPartition(), Resources.multiply(other.getAllocatedResource(), sign));
       }
     }
-  }
-
-  private static boolean isAbove(CSQueue queue, CSQueue leaf) {
-    CSQueue above = leaf;
-    while (above != null && above != queue) {
-      above = above.getParent();
-    }
-    return above != null;
   }
 }

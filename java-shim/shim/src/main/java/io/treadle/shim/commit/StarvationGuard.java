@@ -180,16 +180,16 @@ public final class StarvationGuard {
   }
 
   private void look(Directory directory, ApplicationAttemptId attempt, int index) {
-    int key = 0;
+    int[] keys = directory.askingKeys(index);
     int followed = 0;
     int end = steps + STEPS_PER_TICK;
-    for (; key < directory.requestKeys(index) && steps < end; Committer.letOthersIn()) {
+    for (int at = 0; at < keys.length && followed < COMMITS && steps < end; Committer.letOthersIn()) {
       port.readLock().lock();
       try {
         checks = committer.checks(directory);
-        for (int pause = steps + STEPS; steps < pause && key < directory.requestKeys(index); key++, steps++) {
-          SchedulerRequestKey asked = followed < COMMITS ? directory.requestKey(index, key) : null;
-          followed += asked != null && look(Maps.immutableEntry(attempt, asked), index, key) ? 1 : 0;
+        for (int pause = steps + STEPS; steps < pause && at < keys.length && followed < COMMITS; at++, steps++) {
+          SchedulerRequestKey asked = directory.requestKey(index, keys[at]);
+          followed += asked != null && look(Maps.immutableEntry(attempt, asked), index, keys[at]) ? 1 : 0;
         }
       } catch (RuntimeException e) {
         LOG.failure("a look for neglected requests", e);

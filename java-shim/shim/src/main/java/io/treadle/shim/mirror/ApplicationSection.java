@@ -336,8 +336,10 @@ final class ApplicationSection {
     private int priority;
     private int state = GONE;
     boolean awaitingAm;
-    /** Also those without requests that keep their indices. */
+    /** Also those that have gone and keep their indices. */
     final Map<SchedulerRequestKey, AskSection.Row> keys = new HashMap<>();
+    /** Those that the latest look has found. */
+    final List<AskSection.Row> current = new ArrayList<>();
     /** With null where a key has gone and its index may be used again. */
     final Indices<AskSection.Row> keysByIndex = new Indices<>(Indices.REST_MS);
     /** How many of its keys have outstanding requests. */
@@ -355,12 +357,10 @@ final class ApplicationSection {
     AskSection.Walk walk;
     /** Whether something was not written because its user has changed much lately. */
     boolean late;
-    /** Whether it has names that no node and no rack has. */
+    /** Whether it has names that no node and no rack has, or may have, since nodes came. */
     boolean unknownPlaces;
-    /** Whether its blacklist has to be read; while it awaits its AM that takes a look at each node. */
+    /** Whether its blacklist has to be read. */
     boolean blacklistDue = true;
-    /** Whether its blacklist is so long that the cluster's names are looked up there and not the other way round. */
-    boolean longBlacklist;
     final Set<String> blacklist = new HashSet<>();
     /** The row of its usage that was sent last. */
     private long[] usage;
@@ -390,15 +390,21 @@ final class ApplicationSection {
       return budget.room(cap, standing.getOrDefault(cap, 0));
     }
 
-    /** So much of something it has in frames now, or is looked at for that; {@code more}: there is more of it. */
-    void stands(Cap cap, int count, boolean more) {
-      Integer before = standing.put(cap, count);
-      budget.stands(cap, count - (before == null ? 0 : before));
-      budget.spend(cap == Cap.REQUEST_KEYS ? 0 : count);
-      if (more) {
-        exceeded.add(cap);
-      } else {
+    /**
+     * A look has found so much of something, and has {@code ended} or not: what the look before has found stands until
+     * then. {@code more}: there is more of it than it may have in frames.
+     */
+    void stands(Cap cap, int found, boolean more, boolean ended) {
+      int before = standing.getOrDefault(cap, 0);
+      int count = ended ? found : Math.max(before, found);
+      standing.put(cap, count);
+      budget.stands(cap, count - before);
+      if (ended) {
+        budget.spend(cap == Cap.REQUEST_KEYS ? 0 : count);
         exceeded.remove(cap);
+      }
+      if (ended && more) {
+        exceeded.add(cap);
       }
     }
 
@@ -410,6 +416,7 @@ final class ApplicationSection {
     /** It has gone; returns how many others its user has. */
     private int end() {
       standing.forEach((cap, count) -> budget.stands(cap, -count));
+      budget.keeps(current.size() - keys.size());
       return budget.applications(-1);
     }
 

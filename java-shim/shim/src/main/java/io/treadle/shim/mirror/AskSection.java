@@ -13,8 +13,10 @@ import java.util.LinkedHashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.apache.commons.lang3.reflect.FieldUtils;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.AppSchedulingInfo;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.PendingAsk;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.AppPlacementAllocator;
@@ -30,8 +32,8 @@ final class AskSection {
   /** So many names of an application that no node and no rack has are sent. */
   private static final int UNKNOWN_PLACES = 4;
   /**
-   * A key with a lower index keeps it for the attempt's life, so that a key that comes again is known; higher indices
-   * are used again for other keys.
+   * A key with a lower index keeps it for the attempt's life, so that a key that comes again is known; higher indices,
+   * and those of a user who has too many such keys, are used again for other keys.
    */
   static final int KEPT_INDICES = 1 << 12;
 
@@ -112,7 +114,10 @@ final class AskSection {
   boolean review(Draft draft, ApplicationSection.Row app) {
     Walk walk = app.walk == null ? new Walk(app, ++round) : app.walk;
     int looked = walk.looked;
-    int until = draft.snapshot ? walk.most : Math.min(walk.most, looked + SLICE);
+    // with what other applications of the user have taken since the latest slice
+    int most = app.room(Cap.REQUEST_KEYS);
+    walk.mostLocalities = app.room(Cap.LOCALITIES);
+    int until = draft.snapshot ? most : Math.min(most, looked + SLICE);
     walk.draft = draft;
     while (walk.looked < until && walk.keys.hasNext()) {
       SchedulerRequestKey key = walk.keys.next();
@@ -122,30 +127,35 @@ final class AskSection {
       }
     }
     app.budget.spend((long) UserBudget.KEY * (walk.looked - looked));
-    app.walk = walk.looked < walk.most && walk.keys.hasNext() ? walk : null;
-    if (app.walk == null) {
-      app.stands(Cap.REQUEST_KEYS, walk.looked, walk.keys.hasNext());
-      app.stands(Cap.LOCALITIES, walk.localities, walk.moreLocalities);
+    boolean ended = walk.looked >= most || !walk.keys.hasNext();
+    app.walk = ended ? null : walk;
+    app.stands(Cap.REQUEST_KEYS, walk.looked, walk.keys.hasNext(), ended);
+    app.stands(Cap.LOCALITIES, walk.localities, walk.moreLocalities, ended);
+    if (ended) {
       removeUnseen(walk);
     }
-    return app.walk == null;
+    return ended;
   }
 
   private void removeUnseen(Walk walk) {
     ApplicationSection.Row app = walk.app;
     Draft draft = walk.draft;
-    for (Iterator<Row> all = app.keys.values().iterator(); all.hasNext();) {
-      Row request = all.next();
+    app.current.removeIf(request -> {
       if (request.seen != walk.round) {
         if (request.count() > 0) {
+          app.budget.spend(UserBudget.ROW);
           setCount(draft, request, 0);
         }
-        if (request.index >= KEPT_INDICES) {
-          all.remove();
+        request.seen = 0;
+        if (request.index >= KEPT_INDICES || !app.budget.keeps(0)) {
+          app.keys.remove(request.key);
           app.keysByIndex.remove(request.index, draft.monotonicMs);
+        } else {
+          app.budget.keeps(1);
         }
       }
-    }
+      return request.seen == 0;
+    });
   }
 
   /** One look at the requests of an application, of several frames if there are many; the set of keys allows that. */
@@ -153,8 +163,7 @@ final class AskSection {
     private final ApplicationSection.Row app;
     private final long round;
     private final Iterator<SchedulerRequestKey> keys;
-    private final int most;
-    private final int mostLocalities;
+    private int mostLocalities;
     private Draft draft;
     private int looked;
     private int localities;
@@ -165,8 +174,6 @@ final class AskSection {
       this.app = app;
       this.round = round;
       keys = app.app.getSchedulerKeys().iterator();
-      most = app.room(Cap.REQUEST_KEYS);
-      mostLocalities = app.room(Cap.LOCALITIES);
     }
   }
 
@@ -180,6 +187,11 @@ final class AskSection {
     if (request == null) {
       request = app.keysByIndex.add(index -> new Row(index, app, key), walk.draft.monotonicMs);
       app.keys.put(key, request);
+    } else if (request.seen == 0) {
+      app.budget.keeps(-1);
+    }
+    if (request.seen == 0) {
+      app.current.add(request);
     }
     request.seen = walk.round;
     if (waits) {
@@ -242,7 +254,7 @@ final class AskSection {
       if (ResourceRequest.ANY.equals(name)) {
         continue;
       }
-      if (walk.localities == walk.mostLocalities) {
+      if (walk.localities >= walk.mostLocalities) {
         walk.moreLocalities = true;
         break;
       }
@@ -270,7 +282,7 @@ final class AskSection {
       return false;
     }
     walk.app.unknownPlaces = true;
-    if (++walk.unknownPlaces > UNKNOWN_PLACES || fresh && walk.app.budget.isFullOfTexts()) {
+    if (++walk.unknownPlaces > UNKNOWN_PLACES || fresh && !walk.app.budget.hasTexts(0)) {
       return true;
     }
     walk.app.budget.spend(fresh ? walk.draft.cost(name) : 0);
@@ -322,9 +334,9 @@ final class AskSection {
       return false;
     }
     request.constraintOf = asked;
-    ConstraintText constraint = request.app.budget.isFullOfTexts() ? ConstraintText.OPAQUE
-        : ConstraintText.of(draft.context, request.app.app.getApplicationId(), asked);
-    request.app.budget.spend(UserBudget.ROW + draft.cost(constraint.text));
+    ConstraintText constraint = request.app.budget.hasTexts(0)
+        ? ConstraintText.of(draft.context, request.app.app.getApplicationId(), asked) : ConstraintText.OPAQUE;
+    request.app.budget.spend(UserBudget.ROW + draft.cost(constraint.text) + constraint.bytes / UserBudget.BYTES);
     draft.section(Section.CONSTRAINTS).add(request.app.index).add(request.index)
         .add(draft.name(constraint.text, request.app)).flag(constraint.text == null).end();
     SectionWriter tags = draft.section(Section.ALLOCATION_TAGS);
@@ -337,16 +349,15 @@ final class AskSection {
 
   /** Writes the changes of an application's blacklist. */
   void reviewBlacklist(Draft draft, ApplicationSection.Row app) {
+    if (app.waits(draft)) {
+      return;
+    }
     int most = app.room(Cap.BLACKLISTED_NAMES);
     Set<String> all = blacklist(app);
-    app.stands(Cap.BLACKLISTED_NAMES, Math.min(all.size(), most), all.size() > most);
-    for (Iterator<String> sent = app.blacklist.iterator(); sent.hasNext();) {
-      String name = sent.next();
-      if (!all.contains(name)) {
-        sent.remove();
-        writeBlacklisted(draft, app, name, false);
-      }
-    }
+    app.stands(Cap.BLACKLISTED_NAMES, Math.min(all.size(), most), all.size() > most, true);
+    app.blacklist.stream().filter(name -> !all.contains(name))
+        .forEach(name -> writeBlacklisted(draft, app, name, false));
+    app.blacklist.retainAll(all);
     for (String name : all) {
       if (app.blacklist.size() < most && !app.blacklist.contains(name) && !app.waits(draft)) {
         app.blacklist.add(name);
@@ -362,22 +373,34 @@ final class AskSection {
 
   /**
    * Those names of a blacklist that a node or a rack has. While an attempt waits for its AM container the RM's own list
-   * counts, of nodes on which earlier attempts failed, which can only be asked about single names; afterwards the AM's.
+   * counts, of nodes on which earlier attempts failed, which can only be asked about single names; afterwards the AM's,
+   * which is asked about single names, too, if it is long.
    */
   private Set<String> blacklist(ApplicationSection.Row app) {
     if (app.awaitingAm && app.app.getApplicationAttemptId().getAttemptId() == 1) {
       return Collections.emptySet();
     }
-    if (app.awaitingAm || app.longBlacklist) {
-      app.budget.spend(nodes.places().size());
-      return nodes.places().stream()
-          .filter(name -> app.app.getAppSchedulingInfo().isPlaceBlacklisted(name, app.awaitingAm))
+    AppSchedulingInfo info = app.app.getAppSchedulingInfo();
+    int names = blacklistedByAm(info);
+    boolean isLong = app.awaitingAm || names > Cap.BLACKLISTED_NAMES.ofApplication;
+    app.budget.spend(isLong ? nodes.places().size() : names);
+    app.unknownPlaces |= isLong;
+    if (isLong) {
+      return nodes.places().stream().filter(name -> info.isPlaceBlacklisted(name, app.awaitingAm))
           .collect(Collectors.toSet());
     }
-    Set<String> all = app.app.getBlacklistedNodes();
-    app.longBlacklist = all.size() > Cap.BLACKLISTED_NAMES.ofApplication;
+    Set<String> all = info.getBlackListCopy();
     app.unknownPlaces |= all.removeIf(name -> !nodes.places().contains(name));
     return all;
+  }
+
+  /** The length of an AM's blacklist, which has no method to read it without a copy. */
+  private static int blacklistedByAm(AppSchedulingInfo info) {
+    try {
+      return ((Set<?>) FieldUtils.readField(info, "placesBlacklistedByApp", true)).size();
+    } catch (IllegalAccessException | RuntimeException e) {
+      return Integer.MAX_VALUE;
+    }
   }
 
   /** Outstanding count at a node or rack. */
@@ -400,6 +423,7 @@ final class AskSection {
     private final Set<String> placed = new HashSet<>();
     /** The request whose constraint and allocation tags were sent; null: none were. */
     private SchedulingRequest constraintOf;
+    /** The latest look that has found it; 0: none has since it had gone. */
     private long seen;
 
     Row(int index, ApplicationSection.Row app, SchedulerRequestKey key) {

@@ -81,7 +81,7 @@ final class Draft {
     String key = text == null ? "" : StringUtils.left(text, MAX_CHARS);
     Name name = find(key);
     if (!name.stays && application.texts.add(key)) {
-      application.budget.texts(1);
+      application.budget.hasTexts(1);
       name.applications++;
     }
     return name.index;
@@ -99,7 +99,7 @@ final class Draft {
 
   /** An application has gone, and with it the texts that it alone used. */
   void release(ApplicationSection.Row application) {
-    application.budget.texts(-application.texts.size());
+    application.budget.hasTexts(-application.texts.size());
     for (String key : application.texts) {
       Name name = names.get(key);
       if (--name.applications == 0 && !name.stays) {

@@ -2,8 +2,10 @@
 package io.treadle.shim.mirror;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.function.Consumer;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
@@ -42,9 +44,9 @@ public final class Journal {
     mark(changes -> changes.applications.add(application));
   }
 
-  /** An application's requests changed otherwise than by an allocation, or its blacklist did. */
-  public void asksChanged(ApplicationId application) {
-    mark(changes -> changes.asks.add(application));
+  /** An application's requests changed otherwise than by an allocation, or its {@code blacklist} did. */
+  public void asksChanged(ApplicationId application, boolean blacklist) {
+    mark(changes -> changes.asks.merge(application, blacklist, Boolean::logicalOr));
   }
 
   /** The queues, their configuration or the cluster's size changed. */
@@ -126,8 +128,8 @@ public final class Journal {
     final Set<String> attributes = new HashSet<>();
     /** Applications that came, went or changed otherwise than by {@link #steps}. */
     final Set<ApplicationId> applications = new HashSet<>();
-    /** Applications with other requests or another blacklist than before. */
-    final Set<ApplicationId> asks = new HashSet<>();
+    /** Applications with other requests than before; whether their blacklists are others, too. */
+    final Map<ApplicationId, Boolean> asks = new HashMap<>();
     /** Whether queues or the cluster's size changed. */
     boolean queues;
     /** Steps of containers, in order. */

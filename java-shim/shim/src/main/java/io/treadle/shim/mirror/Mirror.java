@@ -11,7 +11,6 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Objects;
 import java.util.Set;
 import java.util.TreeSet;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -159,7 +158,9 @@ public final class Mirror implements Directory {
     nodes.update(draft, changes);
     if (nodes.takeNewPlaces()) {
       applications.rows().stream().filter(row -> row.unknownPlaces).forEach(row -> {
+        row.unknownPlaces = false;
         row.changed = true;
+        row.blacklistDue = true;
         late.add(row);
       });
     }
@@ -178,8 +179,8 @@ public final class Mirror implements Directory {
       take(step, row);
     }
     asks.writePlaced(draft).forEach(this::reviewAsks);
-    changes.asks.stream().map(applications::row).filter(Objects::nonNull).forEach(this::takeAsks);
-    applications.settle(draft).forEach(this::takeAsks);
+    changes.asks.forEach((id, blacklist) -> takeAsks(applications.row(id), blacklist));
+    applications.settle(draft).forEach(settled -> takeAsks(settled, true));
     sweep();
     if (queues.update(draft, changes.queues)) {
       cluster.update(draft);
@@ -212,11 +213,13 @@ public final class Mirror implements Directory {
     }
   }
 
-  /** The requests or the blacklist of an application have changed. */
-  private void takeAsks(ApplicationSection.Row row) {
-    row.blacklistDue = true;
-    reviewAsks(row);
-    applications.touch(row);
+  /** The requests of an application have changed, or its blacklist. */
+  private void takeAsks(ApplicationSection.Row row, boolean blacklist) {
+    if (row != null) {
+      row.blacklistDue |= blacklist;
+      reviewAsks(row);
+      applications.touch(row);
+    }
   }
 
   /** Looks at an application's requests and blacklist, now or when its user may change more. */
@@ -235,15 +238,14 @@ public final class Mirror implements Directory {
     if (row.walk == null) {
       row.changed = false;
       row.late = false;
-      row.unknownPlaces = false;
+      if (row.blacklistDue) {
+        asks.reviewBlacklist(draft, row);
+        row.blacklistDue = row.late;
+      }
     }
     if (!asks.review(draft, row)) {
       late.add(row);
       return;
-    }
-    if (!row.awaitingAm || row.blacklistDue) {
-      asks.reviewBlacklist(draft, row);
-      row.blacklistDue = row.late;
     }
     row.reportCaps(draft);
     if (row.late || row.changed) {
@@ -262,7 +264,7 @@ public final class Mirror implements Directory {
         if (row.lives()) {
           containers.review(draft, row);
           reviewAsks(row);
-          keysLeft -= row.keys.size();
+          keysLeft -= row.current.size();
           applications.writeKey(draft, row);
         }
       }
@@ -321,6 +323,12 @@ public final class Mirror implements Directory {
   public SchedulerRequestKey requestKey(int application, int key) {
     AskSection.Row row = applications.row(application).keysByIndex.get(key);
     return row == null ? null : row.key;
+  }
+
+  @Override
+  public int[] askingKeys(int application) {
+    ApplicationSection.Row row = applications.row(application);
+    return row == null ? new int[0] : row.current.stream().mapToInt(request -> request.index).toArray();
   }
 
   @Override

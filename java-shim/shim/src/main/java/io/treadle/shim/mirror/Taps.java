@@ -64,15 +64,16 @@ public final class Taps {
   public void handled(SchedulerEvent event) {
     markEvent(event);
     for (ApplicationId id = returning.poll(); id != null; id = returning.poll()) {
-      journal.asksChanged(id);
+      journal.asksChanged(id, false);
     }
   }
 
   /** After {@code allocate}: an AM asked, or only sent its heartbeat. Lists may be null. */
   public void allocated(ApplicationAttemptId attempt, List<ResourceRequest> asks,
       List<SchedulingRequest> schedulingRequests, List<String> blacklistAdditions, List<String> blacklistRemovals) {
-    if (holds(asks) || holds(schedulingRequests) || holds(blacklistAdditions) || holds(blacklistRemovals)) {
-      journal.asksChanged(attempt.getApplicationId());
+    boolean blacklist = holds(blacklistAdditions) || holds(blacklistRemovals);
+    if (holds(asks) || holds(schedulingRequests) || blacklist) {
+      journal.asksChanged(attempt.getApplicationId(), blacklist);
     }
   }
 
@@ -88,12 +89,10 @@ public final class Taps {
   }
 
   private void each(List<Container> updated, Consumer<RMContainer> mark) {
-    if (updated != null) {
-      for (Container container : updated) {
-        RMContainer found = port.scheduler().getRMContainer(container.getId());
-        if (found != null) {
-          mark.accept(found);
-        }
+    for (Container container : updated == null ? Collections.<Container>emptyList() : updated) {
+      RMContainer found = port.scheduler().getRMContainer(container.getId());
+      if (found != null) {
+        mark.accept(found);
       }
     }
   }

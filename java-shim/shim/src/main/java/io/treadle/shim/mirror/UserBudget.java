@@ -16,6 +16,8 @@ final class UserBudget {
   static final int ROW = 50;
   /** Steps of a text that no frame has had. */
   static final int NAME = 2000;
+  /** So many bytes of a request that is read for its constraint are a step. */
+  static final int BYTES = 16;
   private static final long STEPS_PER_MS = 400;
   private static final long MOST = 20_000;
 
@@ -23,6 +25,7 @@ final class UserBudget {
   private final int ofUser;
   private int applications;
   private int texts;
+  private int kept;
   private long steps = MOST;
   private long filledMs = Long.MAX_VALUE;
 
@@ -37,14 +40,19 @@ final class UserBudget {
     return applications;
   }
 
-  /** So many more of the texts that were sent are in use by applications of the user alone, or fewer. */
-  void texts(int change) {
+  /**
+   * So many more of the texts that were sent are in use by applications of the user, or fewer; returns whether one more
+   * may be sent that can be left out.
+   */
+  boolean hasTexts(int change) {
     texts += change;
+    return texts < ofUser;
   }
 
-  /** Whether the user has so many texts in frames that no further one is sent if that can be avoided. */
-  boolean isFullOfTexts() {
-    return texts >= ofUser;
+  /** So many more request keys without requests keep their indices, or fewer; returns whether one more may. */
+  boolean keeps(int change) {
+    kept += change;
+    return kept < ofUser;
   }
 
   /** How much of something an application may have in frames that has {@code own} there now. */

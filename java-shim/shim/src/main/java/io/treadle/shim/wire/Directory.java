@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.wire;
 
+import java.util.stream.IntStream;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
@@ -34,6 +35,11 @@ public interface Directory {
 
   /** The request key behind an index in [0, requestKeys(application)), or null if it has gone. */
   SchedulerRequestKey requestKey(int application, int key);
+
+  /** The indices of those request keys of an application that may have requests. */
+  default int[] askingKeys(int application) {
+    return IntStream.range(0, requestKeys(application)).toArray();
+  }
 
   /** The node behind an index in [0, nodes()), or null if it has gone. */
   NodeId node(int index);

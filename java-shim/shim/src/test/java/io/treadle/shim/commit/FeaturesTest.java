@@ -10,6 +10,7 @@ import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
@@ -164,6 +165,71 @@ class FeaturesTest {
     assertEquals(1, updates.place(() -> true), "2 GB are free");
     assertNull(proposer.view().held(node.getNodeId()));
     assertEquals("", new Accounting(cluster.scheduler()).mistakes());
+  }
+
+  @Test
+  void aSmallerIncreaseDoesNotTakeTheRoomThatIsHeld() throws Exception {
+    ContainerId id = runContainer();
+    ContainerId smaller = runContainer();
+    am.allocate("*", 2048, 2, Collections.emptyList());
+    CommitResult others = proposer.add(app, PRIORITY, node).add(app, PRIORITY, node).commit();
+    ContainerUpdates updates =
+        new ContainerUpdates(cluster.scheduler(), settings, proposer.view());
+    resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
+    updates.mark(app.getApplicationAttemptId());
+    assertEquals(0, updates.place(() -> true));
+    resize(smaller, 0, ContainerUpdateType.INCREASE_RESOURCE, 2048);
+    updates.mark(app.getApplicationAttemptId());
+    assertEquals(0, updates.place(() -> true), "1 GB is free, for the other one");
+    am.allocate("*", 1024, 0, Collections.singletonList(others.container(0)));
+    cluster.rm().drainEvents();
+    updates.mark(app.getApplicationAttemptId());
+    assertEquals(1, updates.place(() -> true));
+    assertEquals(4096, updated(am.schedule()).getResource().getMemorySize());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
+  }
+
+  /** Each on a node that others fill. A tick looks at a part of them. */
+  @Test
+  void roomIsHeldForManyIncreasesInTurns() throws Exception {
+    cluster.close();
+    start(ClusterFixture.cluster().capacity("root.a", 90).capacity("root.b", 10)
+        .set("root.b.user-limit-factor", "10"));
+    int many = 70;
+    cluster.node("spare", 200 * 1024, 200);
+    RMApp other = cluster.submit("b", "bob", 1024);
+    MockAM filler = cluster.startAm(other, node);
+    am.allocate("*", 1024, many, Collections.emptyList());
+    filler.allocate("*", 2048, many, Collections.emptyList());
+    List<MockNM> full = new ArrayList<>();
+    List<UpdateContainerRequest> increases = new ArrayList<>();
+    for (int i = 0; i < many; i++) {
+      MockNM next = cluster.node("full" + i, 3072, 3);
+      full.add(next);
+      ContainerId id = proposer.add(app, PRIORITY, next).add(cluster.attempt(other), PRIORITY, next).commit()
+          .container(0);
+      increases.add(UpdateContainerRequest.newInstance(0, id, ContainerUpdateType.INCREASE_RESOURCE,
+          Resource.newInstance(2048, 1), null));
+    }
+    am.schedule();
+    for (int i = 0; i < many; i++) {
+      full.get(i).nodeHeartbeat(app.getApplicationAttemptId(), increases.get(i).getContainerId().getContainerId(),
+          org.apache.hadoop.yarn.api.records.ContainerState.RUNNING);
+    }
+    cluster.rm().drainEvents();
+    am.sendContainerResizingRequest(increases);
+    long[] nowMs = {Time.monotonicNow()};
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(),
+        new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs[0]), proposer.view());
+    updates.mark(app.getApplicationAttemptId());
+    assertEquals(0, updates.place(() -> true));
+    long first = full.stream().filter(next -> proposer.view().held(next.getNodeId()) != null).count();
+    assertTrue(first > 0 && first <= 20, "" + first);
+    for (int tick = 0; tick < 20; tick++) {
+      nowMs[0] += 50;
+      updates.place(() -> true);
+    }
+    assertEquals(many, full.stream().filter(next -> proposer.view().held(next.getNodeId()) != null).count());
   }
 
   @Test

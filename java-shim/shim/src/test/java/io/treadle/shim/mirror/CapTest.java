@@ -67,6 +67,11 @@ class CapTest {
   }
 
   private void ask(int from, int to, int count, boolean anywhere) throws Exception {
+    asks(from, to, count, anywhere);
+    settle();
+  }
+
+  private void asks(int from, int to, int count, boolean anywhere) throws Exception {
     List<ResourceRequest> asks = new ArrayList<>();
     for (int id = from; id < to; id++) {
       asks.add(ResourceRequest.newBuilder().priority(Priority.newInstance(7)).resourceName("*")
@@ -74,7 +79,6 @@ class CapTest {
           .relaxLocality(anywhere).build());
     }
     am.allocate(asks, Collections.emptyList());
-    settle();
   }
 
   private EngineModel.Application known() {
@@ -234,9 +238,7 @@ class CapTest {
     for (int i = 0; i < 2; i++) {
       ask(0, 2 * MORE, 1, false);
       others.add(am);
-      am = MockRM.launchAndRegisterAM(MockRMAppSubmitter.submit(cluster.rm, MockRMAppSubmissionData.Builder
-          .createWithMemory(1024, cluster.rm).withQueue("a").withUser("mallory").withUnmanagedAM(false).build()),
-          cluster.rm, node);
+      am = another();
       settle();
     }
     ask(0, MORE, 1, false);
@@ -253,6 +255,96 @@ class CapTest {
         Resource.newInstance(1024, 1), 1)), Collections.emptyList());
     settle();
     assertEquals(MORE + 1, last.requests.size());
+  }
+
+  private MockAM another() throws Exception {
+    return MockRM.launchAndRegisterAM(MockRMAppSubmitter.submit(cluster.rm, MockRMAppSubmissionData.Builder
+        .createWithMemory(1024, cluster.rm).withQueue("a").withUser("mallory").withUnmanagedAM(false).build()),
+        cluster.rm, node);
+  }
+
+  /** Looks at the requests of both go on at one time. */
+  @Test
+  void theApplicationsOfAUserHaveOneBoundWhileTheyAreLookedAt() throws Exception {
+    cluster.close();
+    MirrorSettings settings = Cluster.settings(1 << 20);
+    settings.ofUser = 3 * MORE;
+    start(settings);
+    MockAM first = am;
+    am = another();
+    settle();
+    for (MockAM each : new MockAM[] {am, first}) {
+      am = each;
+      asks(0, 2 * MORE, 1, true);
+    }
+    settle();
+    int requests = known().requests.size();
+    assertEquals(3 * MORE, requests + cluster.model.applications.get(1L).requests.size());
+    assertTrue(requests > 0 && requests <= 2 * MORE, "" + requests);
+  }
+
+  /** Those of a user that have gone and keep their indices are bounded, too, and no look at requests takes them up. */
+  @Test
+  void keysThatHaveGoneAreBounded() throws Exception {
+    cluster.close();
+    MirrorSettings settings = Cluster.settings(1 << 20);
+    settings.ofUser = 3 * MORE;
+    start(settings);
+    MockAM first = am;
+    am = another();
+    for (MockAM each : new MockAM[] {first, am}) {
+      am = each;
+      ask(0, 2 * MORE, 1);
+      ask(0, 2 * MORE - 1, 0);
+    }
+    int kept = 0;
+    for (int index = 0; index < 2; index++) {
+      int application = index;
+      kept += IntStream.range(0, cluster.directory().requestKeys(index))
+          .filter(key -> cluster.directory().requestKey(application, key) != null).count();
+      assertEquals(1, cluster.directory().askingKeys(index).length);
+    }
+    assertEquals(3 * MORE + 2, kept, "with those that ask");
+    ask(0, MORE, 1);
+    assertEquals(MORE + 1, cluster.model.applications.get(1L).requests.size());
+    ask(0, MORE, 0);
+    assertEquals(1, cluster.directory().askingKeys(1).length);
+  }
+
+  /** What is not marked is not read, whatever else changes. */
+  @Test
+  void aBlacklistIsReadWhenItChanges() throws Exception {
+    ask(0, 1, 1);
+    blacklist(0, 10, true);
+    cluster.scheduler.getApplicationAttempt(am.getApplicationAttemptId())
+        .updateBlacklist(Collections.singletonList("n1"), Collections.emptyList());
+    ask(0, 1, 2);
+    assertEquals(Collections.emptySet(), known().blacklist);
+    blacklist(10, 11, true);
+    assertEquals(Collections.singleton("n1"), known().blacklist);
+  }
+
+  /** Names that no node has cost their user what it costs to look at them. */
+  @Test
+  void blacklistsOfUnknownNamesComeInTurns() throws Exception {
+    cluster.rm.registerNode("n2:1234", 64 * 1024, 64);
+    List<MockAM> all = new ArrayList<>();
+    for (int i = 0; i < 12; i++) {
+      all.add(am);
+      blacklist(0, KEYS - 1, true);
+      settle();
+      am = another();
+      cluster.tick();
+    }
+    for (MockAM each : all) {
+      each.allocate(AllocateRequest.newInstance(0, 0, Collections.emptyList(), Collections.emptyList(),
+          ResourceBlacklistRequest.newInstance(Collections.singletonList("n1"), Collections.emptyList())));
+    }
+    int first = rows(cluster.tick(), Section.BLACKLIST);
+    assertTrue(first > 0 && first < 12, "" + first);
+    settle();
+    cluster.check();
+    assertEquals(12, cluster.model.applications.values().stream().filter(app -> app.blacklist.contains("n1")).count());
   }
 
   private void settle() {

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.ConstraintText;
 import io.treadle.shim.cluster.Submitter;
 import io.treadle.shim.wire.FrameReader;
 import io.treadle.shim.wire.Section;
@@ -12,11 +13,17 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.apache.hadoop.thirdparty.protobuf.ByteString;
+import org.apache.hadoop.thirdparty.protobuf.LazyStringList;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerState;
 import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
@@ -27,10 +34,14 @@ import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceSizing;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.api.records.impl.pb.SchedulingRequestPBImpl;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint.SingleConstraint;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint.TargetExpression;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraints;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraints.PlacementTargets;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.proto.YarnProtos.SchedulingRequestProto;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
@@ -158,6 +169,83 @@ class ConstraintsTest {
           .build(), TAG);
       cluster.tickAndCheck();
       assertEquals("[opaque]", cluster.model.constraints.values().toString());
+    }
+  }
+
+  private static PlacementConstraint notBeside(int tags) {
+    return PlacementConstraints.targetNotIn(PlacementConstraints.NODE, PlacementTargets.allocationTag(
+        IntStream.range(0, tags).mapToObj(i -> "tag-" + i).toArray(String[]::new))).build();
+  }
+
+  private static SchedulingRequest request(int id, PlacementConstraint constraint, String tag) {
+    return SchedulingRequest.newInstance(id, Priority.newInstance(5), ExecutionTypeRequest.newInstance(),
+        Collections.singleton(tag), ResourceSizing.newInstance(1, Resource.newInstance(1024, 1)), constraint);
+  }
+
+  @Test
+  void aLargeRequestIsNotRead() throws Exception {
+    try (Cluster cluster = cluster()) {
+      SchedulingRequestProto proto = SchedulingRequestProto.parseFrom(
+          ((SchedulingRequestPBImpl) request(1, notBeside(3000), TAG)).getProto().toByteArray());
+      ConstraintText text = ConstraintText.of(cluster.rm.getRMContext(), ApplicationId.newInstance(1, 1),
+          new SchedulingRequestPBImpl(proto));
+      assertNull(text.text);
+      assertEquals(proto.getSerializedSize(), text.bytes);
+      LazyStringList values = (LazyStringList) proto.getPlacementConstraint().getSimpleConstraint()
+          .getTargetExpressions(0).getTargetValuesList();
+      assertTrue(values.getRaw(0) instanceof ByteString, "a value was converted");
+    }
+  }
+
+  /** The conjunction with the request's own compares them, for each request. */
+  @Test
+  void aLargeConstraintOfTheApplicationIsNotRead() throws Exception {
+    try (Cluster cluster = cluster()) {
+      boolean[] registered = {false};
+      Set<String> values = new HashSet<String>() {
+        @Override
+        public int size() {
+          return 3000;
+        }
+
+        @Override
+        public Iterator<String> iterator() {
+          if (registered[0]) {
+            throw new AssertionError("its values are read");
+          }
+          return super.iterator();
+        }
+      };
+      ApplicationId id = ApplicationId.newInstance(1, 1);
+      cluster.rm.getRMContext().getPlacementConstraintManager().registerApplication(id, Collections.singletonMap(
+          Collections.singleton(TAG), new SingleConstraint(PlacementConstraints.NODE, 0, 0, new TargetExpression(
+              TargetExpression.TargetType.ALLOCATION_TAG, "self", values)).build()));
+      registered[0] = true;
+      SchedulingRequestPBImpl asked = (SchedulingRequestPBImpl) request(1, notBeside(1), TAG);
+      ConstraintText text = ConstraintText.of(cluster.rm.getRMContext(), id,
+          new SchedulingRequestPBImpl(asked.getProto()));
+      assertNull(text.text);
+      assertEquals(Collections.singleton(TAG), text.tags);
+    }
+  }
+
+  /** Each takes a share of what a user may change at once, although all have one text. */
+  @Test
+  void largeConstraintsComeInTurns() throws Exception {
+    try (Cluster cluster = cluster()) {
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      MockAM am = launch(cluster, node);
+      cluster.tick();
+      PlacementConstraint large = notBeside(3000);
+      am.allocate(new ArrayList<>(), IntStream.range(0, 40).mapToObj(id -> request(id, large, TAG))
+          .collect(Collectors.toList()), new ArrayList<>());
+      int first = new FrameReader(cluster.tick().get(0)).table(Section.CONSTRAINTS).rows();
+      assertTrue(first > 0 && first <= 20, "" + first);
+      for (int i = 0; i < 20; i++) {
+        cluster.tick();
+      }
+      cluster.check();
+      assertEquals(40, cluster.model.constraints.size());
     }
   }
 

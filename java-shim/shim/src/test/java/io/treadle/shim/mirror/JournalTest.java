@@ -41,14 +41,14 @@ class JournalTest {
     Journal journal = drained(10);
     for (int i = 0; i < 3; i++) {
       journal.nodeChanged(NodeId.newInstance("n1", 1));
-      journal.asksChanged(app(1));
+      journal.asksChanged(app(1), false);
       journal.applicationChanged(app(2));
       journal.queuesChanged();
       journal.mark(changes -> changes.allNodes = true);
     }
     Journal.Changes changes = journal.take();
     assertEquals(1, changes.nodes.size());
-    assertEquals(Collections.singleton(app(1)), changes.asks);
+    assertEquals(Collections.singletonMap(app(1), false), changes.asks);
     assertEquals(Collections.singleton(app(2)), changes.applications);
     assertTrue(changes.queues && changes.allNodes);
     Journal.Changes next = journal.take();

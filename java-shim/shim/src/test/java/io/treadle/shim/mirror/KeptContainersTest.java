@@ -186,7 +186,7 @@ class KeptContainersTest {
         .updatePlacesBlacklistedBySystem(Collections.singletonList("n2"), Collections.emptyList());
     cluster.tickAndCheck();
     assertEquals(Collections.singleton("n0"), blacklist(), "a review asks for all names of the cluster");
-    cluster.scheduler.journal.asksChanged(app.getApplicationId());
+    cluster.scheduler.journal.asksChanged(app.getApplicationId(), true);
     cluster.tickAndCheck();
     assertEquals(new HashSet<>(Arrays.asList("n0", "n2")), blacklist());
     MockRM.launchAM(app, cluster.rm, third);

@@ -13,11 +13,11 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * What an object keeps in memory: what its fields lead to, through classes of the mirror and through collections. The
+ * What an object keeps in memory: what its fields lead to, through classes of the shim and through collections. The
  * scheduler itself, which the mirror reads, is not entered.
  */
 final class Reach {
-  private static final String OURS = "io.treadle.shim.mirror.";
+  private static final String OURS = "io.treadle.shim.";
 
   private final Set<Object> seen = Collections.newSetFromMap(new IdentityHashMap<>());
   private final Deque<Object> next = new ArrayDeque<>();

@@ -28,9 +28,9 @@ class TapsTest {
     assertEquals(0, journal.take().size());
     taps.allocated(attempt, Collections.singletonList(null), null, null, Collections.emptyList());
     Journal.Changes changes = journal.take();
-    assertEquals(Collections.singleton(attempt.getApplicationId()), changes.asks);
+    assertEquals(Collections.singletonMap(attempt.getApplicationId(), false), changes.asks);
     taps.allocated(attempt, null, null, Collections.singletonList("n1"), null);
-    assertEquals(Collections.singleton(attempt.getApplicationId()), journal.take().asks);
+    assertEquals(Collections.singletonMap(attempt.getApplicationId(), true), journal.take().asks);
   }
 
   @Test
