@@ -115,7 +115,7 @@ WORDS: Final = {
     "decisions",
     NodeReason.RESERVED: "the policy keeps it free for another ask",
     NodeReason.FULL: "it has no room now",
-    NodeReason.KEPT_FREE: "it has room, but what would be left is kept for the largest ask (hold.headroom)",
+    NodeReason.KEPT_FREE: "it has room, but what would be left is kept for larger asks (engine_reservation.headroom)",
     NodeReason.WOULD_DO: "it would do",
 }
 _ROOM: Final = (NodeReason.RESERVED, NodeReason.FULL, NodeReason.KEPT_FREE)

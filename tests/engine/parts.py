@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from treadle import events
 from treadle.config.parts import PART_KINDS, PARTS
-from treadle.config.settings import Hold, Settings, default_settings, with_parts
+from treadle.config.settings import EngineReservation, Settings, default_settings, with_parts
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
 from treadle.policy.shares.tree import AIM
@@ -28,7 +28,7 @@ def _kinds(part: str) -> list[str]:
 
 def settings_with(**parts: Any) -> Settings:
     """Return settings with these kinds of parts, such as ``order="srpt"`` or ``fit=("packing", {"window": 1})``."""
-    return replace(with_parts(default_settings(), parts), hold=Hold(nodes_max=0))
+    return replace(with_parts(default_settings(), parts), engine_reservation=EngineReservation(nodes_max=0))
 
 
 def engine_with(**parts: Any) -> Engine:

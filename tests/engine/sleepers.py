@@ -11,7 +11,7 @@ from typing import Any
 from tests.engine.fake_rm import FakeRM
 
 from treadle.config.parts import PARTS, Part
-from treadle.config.settings import Hold, Settings, default_settings
+from treadle.config.settings import EngineReservation, Settings, default_settings
 from treadle.engine import Engine
 
 PLENTY = 1 << 20
@@ -26,7 +26,9 @@ def sharing(kind: str, **parameters: Any) -> Settings:
     settings = default_settings()
     found = PARTS.kinds("share")[kind]
     share = Part(found, found.parameters(**parameters))
-    return replace(settings, policy=replace(settings.policy, share=share), hold=Hold(nodes_max=0))
+    return replace(
+        settings, policy=replace(settings.policy, share=share), engine_reservation=EngineReservation(nodes_max=0)
+    )
 
 
 class Sleepers:

@@ -12,7 +12,7 @@ from tests.engine.constrained_rm import LEAF, ConstrainedRM, attribute, cluster,
 from tests.engine.parts import any_parts, engine_with, settings_with
 from tests.support.optional import present
 
-from treadle.config.settings import Hold, Limits
+from treadle.config.settings import EngineReservation, Limits
 from treadle.engine import Engine
 from treadle.events import NodeState
 from treadle.explain import Explainer, Why
@@ -171,7 +171,7 @@ def test_a_node_reserved_for_an_ask_is_given_back_when_that_may_not_use_it_any_m
     rm = cluster(2, (4, 4))
     first, second = rm.application(LEAF), rm.application(LEAF)
     rm.ask(first, 0, 2, (3, 3))
-    engine = Engine(replace(settings_with(), hold=Hold(nodes_max=2, nodes_share=1.0)))
+    engine = Engine(replace(settings_with(), engine_reservation=EngineReservation(nodes_max=2, nodes_fraction=1.0)))
     assert len(round_of(rm, engine)) == 2
     rm.require(first, "zone=z1")
     rm.ask(first, 1, 1, (4, 4))

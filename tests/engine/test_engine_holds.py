@@ -11,14 +11,14 @@ import pytest
 from tests.engine.fake_rm import cluster, placed
 from tests.engine.sleepers import Sleepers, sharing
 
-from treadle.config.settings import Hold, Settings, default_settings
+from treadle.config.settings import EngineReservation, Settings, default_settings
 from treadle.engine import Engine
 
 TWO = {"n1": {"n1.1": None}, "n2": {"n2.1": None, "n2.2": None}}
 
 
-def holding(kind: str, hold: Hold | None = None) -> Settings:
-    return replace(sharing(kind), hold=hold or Hold())
+def holding(kind: str, hold: EngineReservation | None = None) -> Settings:
+    return replace(sharing(kind), engine_reservation=hold or EngineReservation())
 
 
 def medians(cluster: Sleepers, ends: int, seed: int) -> dict[str, float]:
@@ -55,15 +55,15 @@ def one_by_one(cluster: Sleepers, until: Callable[[], bool], most: int) -> bool:
 
 @pytest.mark.parametrize("kind", ["hdrf", "drf"])
 def test_a_large_ask_that_is_owed_gets_a_node_of_which_small_ones_take_every_gap(kind: str) -> None:
-    def came(hold: Hold) -> bool:
+    def came(hold: EngineReservation) -> bool:
         cluster = Sleepers(TWO, nodes=4, cpu=8, gpu=8, settings=holding(kind, hold))
         cluster.join("n2.1", 1, 1)
         cluster.tick()
         cluster.join("n1.1", 6, 6)
         return one_by_one(cluster, lambda: cluster.tasks()["n1.1"] == 1, 100)
 
-    assert came(Hold())
-    assert not came(Hold(nodes_max=0))
+    assert came(EngineReservation())
+    assert not came(EngineReservation(nodes_max=0))
 
 
 @pytest.mark.parametrize("kind", ["hdrf", "drf"])
@@ -99,7 +99,7 @@ def most_held(nodes: int, asks: int, settings: Settings) -> int:
 )
 def test_of_few_nodes_few_are_held_however_many_large_asks_were_overtaken(nodes: int, share: float, held: int) -> None:
     """At most four, and a quarter of the nodes by default, but one in any case."""
-    settings = replace(default_settings(), hold=Hold(nodes_share=share))
+    settings = replace(default_settings(), engine_reservation=EngineReservation(nodes_fraction=share))
     assert most_held(nodes, 6, settings) == held
 
 
@@ -111,12 +111,12 @@ def test_any_node_may_be_held_for_who_is_owed_it(kind: str, held: int) -> None:
 
 # Nodes keep room for the largest ask (H-DRF, section 5), by the engine and by the exact algorithm alike.
 
-HEADROOM = Hold(nodes_max=0, headroom=True)
-NEITHER = Hold(nodes_max=0)
+HEADROOM = EngineReservation(nodes_max=0, headroom=True)
+NEITHER = EngineReservation(nodes_max=0)
 
 
-def kept(kind: str = "hdrf", hold: Hold = HEADROOM) -> Settings:
-    return replace(sharing(kind), hold=hold)
+def kept(kind: str = "hdrf", hold: EngineReservation = HEADROOM) -> Settings:
+    return replace(sharing(kind), engine_reservation=hold)
 
 
 def counts(made: list[Any]) -> list[int]:

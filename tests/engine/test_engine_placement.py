@@ -9,7 +9,7 @@ import pytest
 from tests.engine.fake_rm import LEAF, FakeRM, cluster, flat, nodes_of, placed
 from tests.engine.parts import engine_with
 
-from treadle.config.settings import Hold, default_settings
+from treadle.config.settings import EngineReservation, default_settings
 from treadle.engine import Engine
 from treadle.engine.testing import small_cluster
 from treadle.events import Fate
@@ -174,12 +174,12 @@ def test_first_fit_fills_nodes_in_their_order() -> None:
     assert engine.decide(0, 12, sequence=1).node.tolist() == [0] * 8 + [1] * 4
 
 
-def big_and_small(hold: Hold) -> tuple[FakeRM, Engine]:
+def big_and_small(hold: EngineReservation) -> tuple[FakeRM, Engine]:
     """Return two full nodes, an older application that wants a whole node and a younger one that takes every gap."""
     rm = cluster((4, 4), (4, 4))
     big, small = rm.application(LEAF), rm.application(LEAF)
     rm.ask(small, 0, 1000, (1, 1))
-    engine = Engine(replace(default_settings(), hold=hold))
+    engine = Engine(replace(default_settings(), engine_reservation=hold))
     placed(rm, 100, engine)
     rm.ask(big, 0, 1, (4, 4))
     return rm, engine
@@ -195,14 +195,14 @@ def ticks_until_big(rm: FakeRM, engine: Engine, most: int) -> int:
 
 
 def test_a_big_ask_gets_a_held_node_while_small_ones_go_around_it() -> None:
-    rm, engine = big_and_small(Hold(nodes_max=1, duration_ms=30_000))
+    rm, engine = big_and_small(EngineReservation(nodes_max=1, duration_ms=30_000))
     assert ticks_until_big(rm, engine, 30) < 20
-    rm, engine = big_and_small(Hold(nodes_max=0))
+    rm, engine = big_and_small(EngineReservation(nodes_max=0))
     assert ticks_until_big(rm, engine, 30) == 30
 
 
 def test_a_hold_ends_with_its_time_and_small_asks_get_the_node() -> None:
-    rm, engine = big_and_small(Hold(nodes_max=1, duration_ms=5_000))
+    rm, engine = big_and_small(EngineReservation(nodes_max=1, duration_ms=5_000))
     rm.complete(0)
     assert len(placed(rm, 100, engine, now_ms=2000)) == 1  # passed over: now a node is held
     rm.complete(0)

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.engine.fake_rm import FakeRM, assumed, none_assumed
 from tests.engine.parts import any_parts, engine_with, settings_with
 
-from treadle.config.settings import Hold, Settings, default_settings
+from treadle.config.settings import EngineReservation, Settings, default_settings
 from treadle.engine import Engine
 from treadle.events import ApplicationState, Fate, NodeState
 from treadle.proposals import Proposals
@@ -23,7 +23,7 @@ REJECTIONS = [fate for fate in Fate if fate not in (Fate.COMMITTED, Fate.OBSERVE
 
 
 def without_holds() -> Settings:
-    return replace(default_settings(), hold=Hold(nodes_max=0))
+    return replace(default_settings(), engine_reservation=EngineReservation(nodes_max=0))
 
 
 @st.composite
@@ -214,7 +214,7 @@ class Course(RuleBasedStateMachine):
     @invariant()
     def held_nodes_are_few(self) -> None:
         if hasattr(self, "engine"):
-            assert len(self.engine._policy.holds) <= Hold().nodes_max
+            assert len(self.engine._policy.holds) <= EngineReservation().nodes_max
 
 
 TestCourse = Course.TestCase

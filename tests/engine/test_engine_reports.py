@@ -10,16 +10,16 @@ import pytest
 from tests.engine.fake_rm import FakeRM, cluster, nodes_of, placed
 from tests.engine.parts import engine_with, settings_with
 from tests.engine.sleepers import sharing
+from tests.engine.test_am_starts import Bench as Masters
 from tests.engine.test_engine_holds import kept
 from tests.engine.test_engine_placement import big_and_small, racks, ticks_until_big
 from tests.engine.test_fits import overbooking
 from tests.engine.test_mapreduce_gate import Workers
-from tests.engine.test_masters_starting import Bench as Masters
 from tests.engine.test_pilots import pilots
 from tests.support.optional import present
 
 from treadle.config.reader import read_settings
-from treadle.config.settings import Hold, Settings, default_settings
+from treadle.config.settings import EngineReservation, Settings, default_settings
 from treadle.engine import Engine
 from treadle.events import ApplicationState, Fate
 from treadle.explain import Explainer, Explanation
@@ -70,7 +70,7 @@ def test_masters_that_start_are_waited_for() -> None:
 
 
 def test_a_held_node_is_waited_for() -> None:
-    rm, engine = big_and_small(Hold(nodes_max=1, duration_ms=30_000))
+    rm, engine = big_and_small(EngineReservation(nodes_max=1, duration_ms=30_000))
     assert ticks_until_big(rm, engine, 6) == 6, "it is still held"
     assert engine.waits_for() == "a held node"
     assert len(held(engine)[1]) == 1
@@ -107,7 +107,7 @@ def test_a_gate_from_a_file_gives_no_reason(tmp_path: Path) -> None:
 
 
 def test_workers_of_mapreduce_jobs_are_held_back() -> None:
-    bench = Workers(policy="as_requested", workers=4)
+    bench = Workers(mode="as_requested", workers=4)
     app = bench.job(10)
     assert bench.counted() == {app: 4}
     assert held(bench.engine) == ([app], [])

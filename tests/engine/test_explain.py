@@ -17,7 +17,7 @@ from tests.engine.sleepers import Sleepers, sharing
 from tests.support.optional import present
 
 from treadle import events
-from treadle.config.settings import Hold
+from treadle.config.settings import EngineReservation
 from treadle.engine import Engine
 from treadle.engine.testing import StringTable, rows
 from treadle.events import ApplicationState, ContainerEvent, Fate, NodeState
@@ -34,7 +34,7 @@ class Planted:
         self.draw = random.Random(seed)
         self.rm = FakeRM()
         self.parts: dict[str, Any] = {}
-        self.hold = Hold(nodes_max=0)
+        self.hold = EngineReservation(nodes_max=0)
         self.reject: Fate | None = None
         self.nodes = self.draw.randint(3, 12)
         whole = (NODE[0] * self.nodes, NODE[1] * self.nodes)
@@ -64,7 +64,7 @@ class Planted:
 
     def explained(self, node: str = "") -> Explanation:
         """Let the engine decide, the ResourceManager answer and the engine decide again; explain what is left."""
-        engine = Engine(replace(settings_with(**self.parts), hold=self.hold))
+        engine = Engine(replace(settings_with(**self.parts), engine_reservation=self.hold))
         self.rm.snapshot_next()
         for _ in range(2):
             self.rm.turn(engine, 1000 * (self.rm.sequence + 1), 256, fate=self.reject or Fate.COMMITTED)
@@ -167,7 +167,7 @@ def nodes_full(at: Planted) -> None:
 
 def nodes_kept_free(at: Planted) -> None:
     """Another application asks for a whole node; nodes have room for what is asked about, but not for that."""
-    at.hold = Hold(nodes_max=0, headroom=True)
+    at.hold = EngineReservation(nodes_max=0, headroom=True)
     at.rm.ask(at.rm.application(at.leaves[0], user="bob"), 0, 1, NODE)
     at.fill((NODE[0] - 1024, NODE[1]))
     at.ask()
@@ -203,8 +203,8 @@ def nodes_rejected(at: Planted) -> None:
 
 def pilots(*, work_conserving: bool) -> dict[str, Any]:
     """Return the parts of a policy that samples a tenth of a job's maps first."""
-    fixed = {"ratio": "fixed", "ratio_percent": 10.0, "work_conserving": work_conserving}
-    return {"gate": ("pilots", fixed), "order": ("mlfq", {"size": "whole"}), "estimate": "pilots"}
+    fixed = {"ratio": "fixed", "ratio_fraction": 0.1, "work_conserving": work_conserving}
+    return {"gate": ("pilots", fixed), "order": ("mlfq", {"size": "estimated_total"}), "estimate": "pilots"}
 
 
 def gate(at: Planted) -> None:
@@ -555,7 +555,7 @@ class Running(Planted):
 
     def asked(self) -> AskExplained:
         """Let the engine decide at 100 s; return what is said of the one ask."""
-        engine = Engine(replace(settings_with(**self.parts), hold=self.hold))
+        engine = Engine(replace(settings_with(**self.parts), engine_reservation=self.hold))
         engine.apply(self.rm.frame())
         engine.apply(self.events)
         engine.decide(100_000, 16, sequence=self.rm.sequence)

@@ -18,7 +18,7 @@ class Workers(Bench):
     """A bench whose gate says how many tasks of a job run at a time."""
 
     def __init__(self, slots: int = 100, **gate: Any) -> None:
-        super().__init__(engine_with(gate=("workers", gate)), slots)
+        super().__init__(engine_with(gate=("parallelism", gate)), slots)
 
     def counted(self) -> dict[int, int]:
         """Decide, commit, and return how many containers begin by application."""
@@ -26,7 +26,7 @@ class Workers(Bench):
 
 
 def test_a_job_has_its_base_width_to_one_container() -> None:
-    bench = Workers(policy="as_requested", workers=7)
+    bench = Workers(mode="as_requested", workers=7)
     app = bench.job(maps=20, reduces=3)
     assert bench.counted() == {app: 7}, "of a hundred slots"
     assert bench.engine.waits_for() == "workers of MapReduce jobs"
@@ -38,13 +38,13 @@ def test_a_job_has_its_base_width_to_one_container() -> None:
 
 
 def test_what_is_no_mapreduce_is_served_at_once() -> None:
-    bench = Workers(policy="as_requested", workers=2)
+    bench = Workers(mode="as_requested", workers=2)
     other, app = bench.job(maps=20, kind="TEZ"), bench.job(maps=20)
     assert bench.counted() == {other: 20, app: 2}
 
 
 def test_a_master_is_no_worker_and_is_not_held_back() -> None:
-    bench = Workers(policy="as_requested", workers=2)
+    bench = Workers(mode="as_requested", workers=2)
     app = bench.rm.application(LEAF, kind="MAPREDUCE", awaiting_am=True)
     bench.rm.ask(app, 0, 1, (1, 1), priority=0)
     assert bench.counted() == {app: 1}
@@ -56,7 +56,7 @@ def test_a_master_is_no_worker_and_is_not_held_back() -> None:
 def test_a_tag_says_the_base_width() -> None:
     assert workers_of(["a", "treadle:workers=3", "treadle:workers=5", "treadle:workers=x"]) == 5
     assert workers_of(["treadle:workers=99999999999"]) == WORKERS_MAX
-    bench = Workers(policy="as_requested", workers=2)
+    bench = Workers(mode="as_requested", workers=2)
     app = bench.job(maps=20)
     bench.counted()
     names = len(bench.engine._cluster.names.texts) if bench.engine._cluster is not None else 0
@@ -73,8 +73,8 @@ def tags(app: int, name: int) -> events.Tags:
     [
         pytest.param(100, {}, 60, 60, id="idle room lets all run at once"),
         pytest.param(40, {}, 60, 40, id="idle room, less than all"),
-        pytest.param(100, {"policy": "relative_job_size"}, 60, 20, id="four times the base width"),
-        pytest.param(100, {"policy": "global_cap"}, 100, 60, id="forty percent stay free"),
+        pytest.param(100, {"mode": "relative_job_size"}, 60, 20, id="four times the base width"),
+        pytest.param(100, {"mode": "global_cap"}, 100, 60, id="forty percent stay free"),
     ],
 )
 def test_a_policy_says_how_much_wider_a_job_may_be(slots: int, gate: dict[str, str], maps: int, begun: int) -> None:
@@ -82,7 +82,7 @@ def test_a_policy_says_how_much_wider_a_job_may_be(slots: int, gate: dict[str, s
     app = bench.job(maps=maps)
     assert bench.counted() == {app: begun}
     assert bench.counted() == {}
-    if gate.get("policy") == "global_cap":
+    if gate.get("mode") == "global_cap":
         small = bench.job(maps=10)
         assert bench.counted() == {small: 5}, "the base width does not know the cap"
 
@@ -119,7 +119,7 @@ def gate_job(bench: Workers) -> MapReduceJob:
 
 
 def test_a_profile_knows_of_reduces_that_are_not_asked_for_and_of_durations_until_tasks_have_ended() -> None:
-    bench = Workers(policy="as_requested", workers=5)
+    bench = Workers(mode="as_requested", workers=5)
     app = bench.job(maps=10)
     bench.tell(estimates((app, 0, 6_000, -1), (app, 1_000_000, 3_000, 5)))
     bench.counted()

@@ -13,7 +13,7 @@ from tests.engine.fake_rm import LEAF, FakeRM, cluster, listed, none_assumed
 from tests.engine.parts import any_parts, containers, settings_with
 from tests.engine.test_engine_properties import NARROW, clusters
 
-from treadle.config.settings import Hold
+from treadle.config.settings import EngineReservation
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
 
@@ -70,7 +70,7 @@ def test_no_node_is_held_where_nothing_is_placed() -> None:
     rm = cluster(*[(4, 4)] * 2)
     big, small = rm.application(LEAF), rm.application(LEAF)
     rm.ask(small, 0, 2, (1, 1))
-    engine = Engine(replace(settings_with(fit="first_fit"), hold=Hold()))
+    engine = Engine(replace(settings_with(fit="first_fit"), engine_reservation=EngineReservation()))
     engine.apply(rm.frame())
     rm.commit(engine.decide(1000, 2, sequence=1))
     for node in range(2):

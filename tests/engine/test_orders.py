@@ -172,7 +172,7 @@ def test_a_level_without_asks_leaves_its_share_to_the_others() -> None:
 
 def test_by_attained_time_everybody_begins_at_the_top_and_sinks() -> None:
     rm = leaf_with((50, (1, 1)), (50, (1, 1)))
-    engine = engine_with(order=("mlfq", LEVELS | {"size": "attained"}))
+    engine = engine_with(order=("mlfq", LEVELS | {"size": "attained_service"}))
     assert served(rm, engine, 2, now_ms=0) == [0, 0]
     rm.complete(0)
     assert served(rm, engine, 1, now_ms=400) == [0], "2 x 400 ms: still in the first level"

@@ -88,7 +88,7 @@ def test_nobody_is_passed_for_longer_than_his_slack() -> None:
 
 def test_nobody_is_passed_once_he_has_waited_too_long() -> None:
     rm = cluster(10, (40, 40))
-    patient = {"reorder": "paper", "slack_factor": 1e6, "starvation_ms": 3_000}
+    patient = {"reorder": "paper", "slack_factor": 1e6, "max_wait_ms": 3_000}
     engine, _ = rival(rm, {"order": ("phoenix", patient)}, special=300)
     assert {app for app, _ in decided(rm, engine, 2_000, 4)} == {1}
     assert {app for app, _ in decided(rm, engine, 4_500, 4)} == {0}

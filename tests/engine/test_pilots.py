@@ -25,12 +25,12 @@ from treadle.policy.slearn.table import Sampling
 
 FAILED, LOST = 1, -100
 RELEASED, PREEMPTED, KILLED_BY_AM = LOST, -102, -105
-FIXED = {"ratio": "fixed", "ratio_percent": 10.0, "work_conserving": False}
+FIXED = {"ratio": "fixed", "ratio_fraction": 0.1, "work_conserving": False}
 
 
 def pilots(nodes: int = 1, slots: int = 1000, estimate: str = "pilots", **gate: Any) -> Bench:
     """Return a bench whose gate samples a tenth of a job's maps first."""
-    parts = {"gate": ("pilots", FIXED | gate), "order": ("mlfq", {"size": "whole"}), "estimate": estimate}
+    parts = {"gate": ("pilots", FIXED | gate), "order": ("mlfq", {"size": "estimated_total"}), "estimate": estimate}
     return Bench(engine_with(**parts), slots, nodes)
 
 
@@ -302,7 +302,7 @@ def test_pilots_run_on_nodes_drawn_at_random() -> None:
 # What the gate `pilots` keeps beside the model: there only where it is wanted, and as right as the model itself.
 
 TEZ = 5
-LEVELS = ("mlfq", {"size": "whole", "first_threshold_ms": 1_000_000_000})
+LEVELS = ("mlfq", {"size": "estimated_total", "first_threshold_ms": 1_000_000_000})
 """All of these jobs are of the first level, but for those that run pilots."""
 SAMPLES = settings_with(gate=("pilots", FIXED), order=LEVELS, estimate="pilots")
 LETS_ALL = settings_with(gate="all", order=LEVELS, estimate="pilots")
@@ -390,7 +390,7 @@ def test_containers_that_are_given_back_count_as_ended_as_long_as_before_a_snaps
     """Of a stage that runs on, and of one of which nothing runs any more."""
     rm = cluster((60, 60))
     gate = ("pilots", FIXED | {"tez": True})
-    twins = Twins(rm, settings_with(gate=gate, order=("mlfq", {"size": "whole"}), estimate="observed"))
+    twins = Twins(rm, settings_with(gate=gate, order=("mlfq", {"size": "estimated_total"}), estimate="observed"))
     leaf = len(rm.queues) - 1
     app = len(rm.applications)
     twins.do(lambda rm: rm.application(leaf, kind="TEZ"))
@@ -513,7 +513,9 @@ class Sidecar:
     def restart(self, tell: bool = True) -> None:
         bench = self.bench
         parameters = {name: value for name, value in (FIXED | self.gate).items() if name not in {"nodes", "slots"}}
-        bench.engine = engine_with(gate=("pilots", parameters), order=("mlfq", {"size": "whole"}), estimate="pilots")
+        bench.engine = engine_with(
+            gate=("pilots", parameters), order=("mlfq", {"size": "estimated_total"}), estimate="pilots"
+        )
         bench.rm.snapshot_next()
         bench.more[:] = [containers(STARTED, *((*life, life[3]) for life in bench.running))] if bench.running else []
         if tell:

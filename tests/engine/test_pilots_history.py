@@ -23,7 +23,7 @@ from treadle.workload.job import Framework, Job, arranged
 
 TASKS = 20
 """A fiftieth of the bench's 1,000 slots."""
-HISTORY = {"history_part": 0.02}
+HISTORY = {"history_fraction": 0.02}
 
 
 def bench_with(**gate: Any) -> Bench:
@@ -114,7 +114,7 @@ def test_a_part_counts_by_the_resource_that_tasks_take_most_of() -> None:
 
 
 def test_a_part_smaller_than_the_pilots_leaves_them_alone_but_sets_the_level() -> None:
-    bench = bench_with(history_part=0.001)
+    bench = bench_with(history_fraction=0.001)
     app = bench.job(40)
     bench.tell(told((app, 0, 600_000, 100_000, -1)))
     assert len(bench.begun()) == 4
@@ -123,7 +123,9 @@ def test_a_part_smaller_than_the_pilots_leaves_them_alone_but_sets_the_level() -
 
 
 @pytest.mark.parametrize(
-    ("gate", "estimate"), [(HISTORY, "pilots"), ({"settled_part": 1.0}, "combined")], ids=["beside pilots", "settled"]
+    ("gate", "estimate"),
+    [(HISTORY, "pilots"), ({"settled_fraction": 1.0}, "combined")],
+    ids=["beside pilots", "settled"],
 )
 def test_without_levels_history_has_no_say(gate: dict[str, float], estimate: str) -> None:
     bench = pilots()
@@ -134,7 +136,7 @@ def test_without_levels_history_has_no_say(gate: dict[str, float], estimate: str
     assert bench.begun() == []
 
 
-SETTLES: dict[str, Any] = {"estimate": "combined", "settled_part": 1.0}
+SETTLES: dict[str, Any] = {"estimate": "combined", "settled_fraction": 1.0}
 SECOND = (0, 1, 600_000, 500_000, 120)
 
 
@@ -164,7 +166,7 @@ def test_what_history_says_lets_tasks_begin(gate: dict[str, Any], said: list[Any
 
 
 def test_tasks_beside_the_pilots_give_way_to_jobs_of_higher_levels() -> None:
-    bench = pilots(slots=100, history_part=0.2)
+    bench = pilots(slots=100, history_fraction=0.2)
     large, small = bench.job(100), bench.job(40)
     bench.tell(told((large, 0, 600_000, 100_000, -1), (small, 0, 5000, 1000, -1)))
     assert len(bench.begun()) == 14, "pilots"
@@ -226,7 +228,7 @@ def told(*keys: tuple[int, int, int, int, int]) -> TaskEstimates:
 
 def settling(**gate: Any) -> Bench:
     """Return a bench where history counts that settles a job's level."""
-    return pilots(estimate="combined", settled_part=1.0, **gate)
+    return pilots(estimate="combined", settled_fraction=1.0, **gate)
 
 
 def levels(bench: Bench) -> list[float]:
@@ -255,7 +257,7 @@ def test_a_job_of_which_the_level_is_settled_needs_no_pilots() -> None:
 )
 def test_later_stages_take_as_many_times_longer_as_the_first(estimate: Any, level: float) -> None:
     bench = pilots(tez=True)
-    parts = {"gate": ("pilots", FIXED | {"tez": True}), "order": ("mlfq", {"size": "whole"})}
+    parts = {"gate": ("pilots", FIXED | {"tez": True}), "order": ("mlfq", {"size": "estimated_total"})}
     bench.engine = engine_with(estimate=estimate, **parts)
     app = bench.job(40, kind="TEZ", priority=2)
     # By history 40 tasks of 1 s and 40 of 1,000 s, 40,040 s; pilots say 5 s, so that it is 200,200 s.
@@ -270,7 +272,7 @@ def test_later_stages_take_as_many_times_longer_as_the_first(estimate: Any, leve
 
 def test_the_size_stays_when_later_stages_are_asked_for_run_and_end() -> None:
     bench = pilots(tez=True)
-    parts = {"gate": ("pilots", FIXED | {"tez": True}), "order": ("mlfq", {"size": "whole"})}
+    parts = {"gate": ("pilots", FIXED | {"tez": True}), "order": ("mlfq", {"size": "estimated_total"})}
     bench.engine = engine_with(estimate=("pilots", {"scale_history": True}), **parts)
     app = bench.job(10, kind="TEZ", priority=2)
     bench.tell(told((app, 0, 1000, 500, -1), (app, 1, 1000, 500, 10), (app, 2, 1000, 500, 10)))
@@ -316,7 +318,7 @@ def test_srpt_counts_stages_to_come_once_pilots_have_ended() -> None:
 def test_what_pilots_and_history_say_together_corrects_later_stages() -> None:
     bench = pilots(tez=True)
     gate = ("pilots", FIXED | {"tez": True})
-    bench.engine = engine_with(gate=gate, order=("mlfq", {"size": "whole"}), estimate="combined")
+    bench.engine = engine_with(gate=gate, order=("mlfq", {"size": "estimated_total"}), estimate="combined")
     app = bench.job(40, kind="TEZ", priority=2)
     bench.tell(told((app, 0, 1000, 1, -1), (app, 1, 1000, 1, 40)))
     bench.begun()
@@ -332,7 +334,7 @@ def test_what_pilots_and_history_say_together_corrects_later_stages() -> None:
 # else the first of all; lists are sorted by length. Tasks take as long as their split is large, but for some noise.
 
 NODES, MAPS, JOBS = 20, 120, 40
-GATE = ("pilots", {"ratio": "fixed", "ratio_percent": 5.0, "work_conserving": False})
+GATE = ("pilots", {"ratio": "fixed", "ratio_fraction": 0.05, "work_conserving": False})
 MB = 1 << 20
 
 

@@ -15,7 +15,7 @@ from tests.engine.test_engine_properties import NARROW, REJECTIONS, clusters
 from tests.engine.twins import Shifts, Twins
 from tests.support.optional import present
 
-from treadle.config.settings import Hold
+from treadle.config.settings import EngineReservation
 from treadle.events import ApplicationState, NodeState, TaskClaims
 from treadle.policy.slearn.table import Sampling
 
@@ -55,7 +55,7 @@ def churn(twins: Twins, ticks: int, ends: int = 1) -> None:
         {"order": "las", "share": "none"},
         {"share": ("deficit", {"kappa": 0.2}), "order": "fifo"},
         {"share": ("deficit", {"kappa": 0.0, "slots": True}), "order": "las"},
-        {"order": ("mlfq", {"size": "attained", "first_threshold_ms": 5000, "levels": 4})},
+        {"order": ("mlfq", {"size": "attained_service", "first_threshold_ms": 5000, "levels": 4})},
         {"order": "srpt", "estimate": "observed"},
         {"order": "srpt", "estimate": "observed", "fit": ("tetris", {"candidates": 4})},
     ],
@@ -119,7 +119,7 @@ def pilots(**gate: Any) -> Twins:
 
 
 def test_pilots_and_what_they_said_live_on_though_nobody_tells() -> None:
-    twins = pilots(ratio="fixed", ratio_percent=10.0)
+    twins = pilots(ratio="fixed", ratio_fraction=0.1)
     app = sampled(twins, 40)
     assert len(twins.tick()) == 4
     twins.end(0)
@@ -140,7 +140,7 @@ def test_pilots_and_what_they_said_live_on_though_nobody_tells() -> None:
 
 
 def test_tasks_that_begin_before_a_snapshot_is_drawn_are_pilots_as_long_as_some_are_missing() -> None:
-    twins = pilots(ratio="fixed", ratio_percent=10.0)
+    twins = pilots(ratio="fixed", ratio_fraction=0.1)
     app = sampled(twins, 40)
     assert len(twins.tick()) == 4
     assert twins.tick(snapshot=ELSEWHERE) == [], "four run that the engine hears of now for the first time"
@@ -197,7 +197,7 @@ def test_a_node_stays_held_for_a_big_ask() -> None:
     rm, leaves = two_queues()
     small, big = rm.application(leaves[0]), rm.application(leaves[1], start_ms=1)
     rm.ask(small, 0, 100, (1, 1), priority=1)
-    twins = Twins(rm, replace(settings_with(), hold=Hold(duration_ms=5000)))
+    twins = Twins(rm, replace(settings_with(), engine_reservation=EngineReservation(duration_ms=5000)))
     twins.tick(limit=8)
     twins.do(lambda rm: rm.ask(big, 0, 1, (4, 4), priority=1))
     twins.end(0)
@@ -299,7 +299,7 @@ def test_a_snapshot_anywhere_changes_no_later_proposal(
             ask.priority = MAP + key
             ask.places = {name: where for name, where in ask.places.items() if len(rm.nodes) > 1}
     policy = settings_with(**parts)
-    twins = Twins(rm, replace(policy, hold=Hold() if holds else policy.hold))
+    twins = Twins(rm, replace(policy, engine_reservation=EngineReservation() if holds else policy.engine_reservation))
     for _ in range(draw(st.integers(2, 12))):
         _change(draw, twins)
         reasons = draw(st.lists(st.sampled_from(REJECTIONS), max_size=2))

@@ -107,7 +107,9 @@ def shared(engine: Engine, claim: Any) -> list[int]:
     return [int(count) for count in np.bincount(made.application, minlength=2)]
 
 
-@pytest.mark.parametrize("order", ["srpt", ("mlfq", {"first_threshold_ms": 200_000, "size": "whole"}), "mlfq"])
+@pytest.mark.parametrize(
+    "order", ["srpt", ("mlfq", {"first_threshold_ms": 200_000, "size": "estimated_total"}), "mlfq"]
+)
 @pytest.mark.parametrize("estimate", ["hints", "combined", "pilots", "observed", "none"])
 def test_who_claims_to_be_done_and_asks_for_10_000_tasks_gets_what_is_left(order: Any, estimate: str) -> None:
     engine = engine_with(order=order, estimate=estimate)

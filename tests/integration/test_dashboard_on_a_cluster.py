@@ -42,7 +42,7 @@ class Served:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[MiniCluster]:
     """A small one, whose sidecar has a treadle.yaml and so can be asked."""
-    policy = written(tmp_path / "treadle.yaml", "hold: {nodes_max: 0}\n")
+    policy = written(tmp_path / "treadle.yaml", "engine_reservation: {nodes_max: 0}\n")
     overrides = {
         "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
         "yarn.am.liveness-monitor.expiry-interval-ms": "3600000",  # who waits sends no heartbeat meanwhile

@@ -145,7 +145,7 @@ class Live:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     folder = tmp_path_factory.mktemp("explained")
-    policy = written(folder / "treadle.yaml", "hold: {nodes_max: 0}\n")
+    policy = written(folder / "treadle.yaml", "engine_reservation: {nodes_max: 0}\n")
     settings = ClusterSettings(
         nodes=3,
         memory_mb=MEMORY_MB,

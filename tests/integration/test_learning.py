@@ -26,10 +26,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 POLICY = """
 policy:
-  gate: {{kind: pilots, ratio: fixed, ratio_percent: 50, work_conserving: false, tez: true}}
-  order: {{kind: mlfq, size: whole}}
+  gate: {{kind: pilots, ratio: fixed, ratio_fraction: 0.5, work_conserving: false, tez: true}}
+  order: {{kind: mlfq, size: estimated_total}}
   estimate: {{kind: combined}}
-profiles:
+history:
   store: {store}
 record:
   folder: {recording}

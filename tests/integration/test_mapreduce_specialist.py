@@ -1,4 +1,4 @@
-"""The gate `workers` on a real cluster: how many tasks of a job run at once, and how good the predicted end is.
+"""The gate `parallelism` on a real cluster: how many tasks of a job run at once, and how good the predicted end is.
 
 Caps are counted and must hold to one container. How far the prediction is off is a time: printed (`pytest -s`), not
 judged.
@@ -36,12 +36,12 @@ ROSTER = """
 engines:
   narrow:
     select: {{types: [MAPREDUCE], queues: [root.batch]}}
-    policy: {{gate: {{kind: workers, policy: as_requested, workers: {base}}}}}
+    policy: {{gate: {{kind: parallelism, mode: as_requested, workers: {base}}}}}
   wide:
     select: {{types: [MAPREDUCE]}}
-    policy: {{gate: {{kind: workers, policy: global_cap, workers: 2}}}}
+    policy: {{gate: {{kind: parallelism, mode: global_cap, workers: 2}}}}
   rest: {{}}
-profiles: {{store: {store}}}
+history: {{store: {store}}}
 """
 NARROW, WIDE = "batch", "default"
 """The queues of the two gates."""

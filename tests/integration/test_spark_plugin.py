@@ -77,7 +77,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     folder = tmp_path_factory.mktemp("spark")
     (port,) = free_ports(1)
     (folder / "treadle.yaml").write_text(
-        f"listener: {{address: 127.0.0.2, port: {port}}}\nprofiles: {{store: {folder}/profiles.db}}\n"
+        f"listener: {{address: 127.0.0.2, port: {port}}}\nhistory: {{store: {folder}/profiles.db}}\n"
     )
     (folder / "words").mkdir()
     (folder / "words" / "text").write_text("the quick brown fox jumps over the lazy dog\n" * 100)

@@ -86,7 +86,7 @@ def write_policy(folder: Path, port: int) -> Path:
     policy.write_text(
         "plans: {schedules: 50}\n"
         f"listener: {{address: 127.0.0.2, port: {port}}}\n"
-        f"profiles: {{store: {folder}/profiles.db}}\n"
+        f"history: {{store: {folder}/profiles.db}}\n"
         "policy: {fit: {kind: tetris}, order: {kind: srpt}, estimate: {kind: hints}}\n"
     )
     return policy

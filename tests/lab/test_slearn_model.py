@@ -109,7 +109,7 @@ def test_history_lets_tasks_run_beside_the_pilot() -> None:
     # The large job has all four machines until 1000. Then the small one, of the first level, has its pilot and what
     # history lets it have beside it; one machine goes to the large one's level, whose turn it is after the pilot.
     known = trace_of([(0, [1000] * 40), (1, [100] * 4)], certain=[True] * 2)
-    small_s = {part: completions_s(known, ours(history_part=part), 4)[1] for part in (0.0, 0.25, 0.5, 1.0)}
+    small_s = {part: completions_s(known, ours(history_fraction=part), 4)[1] for part in (0.0, 0.25, 0.5, 1.0)}
     assert small_s == {0.0: 1399.0, 0.25: 1399.0, 0.5: 1199.0, 1.0: 1199.0}
 
 
@@ -119,7 +119,7 @@ def test_a_history_that_is_not_sure_gives_a_level_as_low_as_the_job_may_be() -> 
     jobs = [(0, [100] * 2), (0, [100] * 2), (1, [1000] * 4), (2, [300] * 12)]
     sure, unsure = ([True, True, first, True] for first in (True, False))
     by_sure, by_unsure = (
-        completions_s(trace_of(jobs, certain=each), ours(history_part=1.0), 4) for each in (sure, unsure)
+        completions_s(trace_of(jobs, certain=each), ours(history_fraction=1.0), 4) for each in (sure, unsure)
     )
     assert by_unsure[2] > by_sure[2]
     assert by_unsure[3] < by_sure[3]
@@ -149,7 +149,7 @@ def test_engine_and_model_agree_on_what_history_lets_run_beside_pilots() -> None
     trace = trace_of(jobs, hint_ms, certain=(generator.random(60) < 0.8).tolist())
     done = {}
     for part in (0.0, 0.2, 0.5):
-        scheme = ours(history_part=part)
+        scheme = ours(history_fraction=part)
         by_engine, done[part] = run_scheme(trace, scheme, 10)[0], Model(trace, scheme, 10).run()
         assert done[part].mean() == pytest.approx(by_engine.mean(), rel=0.02)
         assert np.median(np.abs(done[part] / by_engine - 1.0)) < 0.01

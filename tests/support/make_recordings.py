@@ -32,7 +32,7 @@ duration_limit_s: 150
 POLICIES = {
     "default": "seed: 1",
     "deficits": "policy: {share: {kind: deficit}, fit: {kind: random_fit}, estimate: {kind: hints}}",
-    "learns": "policy: {gate: {kind: pilots}, order: {kind: mlfq, size: whole}, estimate: {kind: combined}}",
+    "learns": "policy: {gate: {kind: pilots}, order: {kind: mlfq, size: estimated_total}, estimate: {kind: combined}}",
 }
 
 DECISIONS = 60

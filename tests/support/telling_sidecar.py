@@ -1,4 +1,4 @@
-"""The real sidecar, which also writes down what the gate `workers` says of each MapReduce job.
+"""The real sidecar, which also writes down what the gate `parallelism` says of each MapReduce job.
 
 usage: telling_sidecar.py FILE sidecar --managed [--config FILE]
 """
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from treadle.policy.mapreduce import WorkersGate
+from treadle.policy.mapreduce import ParallelismGate
 
 LINES_MAX: Final = 20_000
 
@@ -37,11 +37,11 @@ def told(target: Path, application_id: str) -> list[dict[str, Any]]:
 def main() -> None:
     """Let the gate write, and run the real sidecar."""
     target = Path(sys.argv[1])
-    original = WorkersGate.open
+    original = ParallelismGate.open
     before: dict[str, dict[str, Any]] = {}
     lines = 0
 
-    def open_(self: WorkersGate, cluster: Any, view: Any, now_ms: int, rows: Any) -> None:
+    def open_(self: ParallelismGate, cluster: Any, view: Any, now_ms: int, rows: Any) -> None:
         nonlocal lines
         original(self, cluster, view, now_ms, rows)
         for job in self.jobs:
@@ -61,7 +61,7 @@ def main() -> None:
                     # one write a line: each engine has a process of its own
                     stream.write(json.dumps({**said, "now_ms": now_ms}) + "\n")
 
-    patched: Any = WorkersGate
+    patched: Any = ParallelismGate
     patched.open = open_
     from treadle.cli.main import main as treadle
 

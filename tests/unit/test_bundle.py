@@ -47,7 +47,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
     conf, logs = tmp_path / "conf", tmp_path / "logs"
     conf.mkdir()
     logs.mkdir()
-    content = f"profiles:\n  store: {URL}\npolicy: {{share: {{kind: hdrf}}}}\nseed: 7\n# swordfish\n"
+    content = f"history:\n  store: {URL}\npolicy: {{share: {{kind: hdrf}}}}\nseed: 7\n# swordfish\n"
     config = written(tmp_path / "treadle.yaml", content)
     values = {
         CLASS_KEY: CLASS,
@@ -275,7 +275,7 @@ def test_a_number_that_json_or_yaml_calls_a_secret_is_hidden(redactor: Redactor)
     assert "4711" not in shown
     assert "42" in shown
     assert "7" in shown
-    text = "seed: 7\nprofiles: {password: 4711, days: 30}\n"
+    text = "seed: 7\nhistory: {password: 4711, days: 30}\n"
     values = bundle._known_values(yaml.safe_load(text), redactor)
     assert "4711" not in str(values)
     assert values["seed"] == 7

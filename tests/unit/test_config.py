@@ -48,21 +48,25 @@ def problems(text: str, parts: PartRegistry) -> list[str]:
 KEYS_OF_POLICY = "estimate, fit, gate, ignore_priority, order, share"
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "policy:\n", "policy: {}\nhold:\n", "{}"])
+@pytest.mark.parametrize("text", ["", "# nothing\n", "policy:\n", "policy: {}\nengine_reservation:\n", "{}"])
 def test_what_is_left_out_has_its_default(text: str, parts: PartRegistry) -> None:
     assert parse_settings("f", text, parts) == default_settings(parts)
 
 
 def test_settings_are_taken(parts: PartRegistry) -> None:
-    text = "policy: {fit: {kind: packing, window: 8, weight: 1}}\nhold: {nodes_max: 0}\nseed: 3\n"
+    text = "policy: {fit: {kind: packing, window: 8, weight: 1}}\nengine_reservation: {nodes_max: 0}\nseed: 3\n"
     settings = parse_settings("f", text, parts)
     assert settings.policy.fit.parameters == Packed(window=8, weight=1.0)
     assert settings.policy.fit.make("x") == (Packed(window=8, weight=1.0), ("x",))
-    assert (settings.hold.nodes_max, settings.hold.duration_ms, settings.seed) == (0, 30_000, 3)
+    held = settings.engine_reservation
+    assert (held.nodes_max, held.duration_ms, settings.seed) == (0, 30_000, 3)
     assert settings.policy.name() == "gate=all share=capacity order=queue fit=packing estimate=none"
 
 
-KEYS = "assumed, constraints, engines, hold, kernels, limits, listener, plans, policy, profiles, record, seed"
+KEYS = (
+    "constraints, engine_reservation, engines, history, in_flight, kernels, limits, listener, plans, policy, "
+    "record, seed"
+)
 NO_KEY = "is not a key, since YAML does not read it as a text; write a name, or quotes"
 NO_SEED = "is not a whole number from 0 to 9223372036854775807"
 NO_ATTRIBUTE = "is not an attribute or a resource type; no requirement can have it"
@@ -81,7 +85,10 @@ KINDS = "clock, cpu, disk, mem, net, os, other"
             "policy:\n  fit:\n    windw: 3\n",
             "3: policy.fit.windw: 'windw' is not one of deep, kind, weight, window; did you mean window?",
         ),
-        ("hold:\n  nodes_max: -1\n", "2: hold.nodes_max: -1: it must be greater than or equal to 0 (default 4)"),
+        (
+            "engine_reservation:\n  nodes_max: -1\n",
+            "2: engine_reservation.nodes_max: -1: it must be greater than or equal to 0 (default 4)",
+        ),
         (
             "limits:\n\n  proposals_max: many\n",
             "3: limits.proposals_max: 'many': it must be a valid integer (default 4096)",
@@ -94,7 +101,7 @@ KINDS = "clock, cpu, disk, mem, net, os, other"
         ("seed: -1\n", f"1: seed: -1 {NO_SEED}"),
         ("seed: true\n", f"1: seed: True {NO_SEED}"),
         ("1: 2\n", f"1: 1: {NO_KEY}"),
-        ("hold:\n  yes: 1\n", f"2: hold.yes: {NO_KEY}"),
+        ("engine_reservation:\n  yes: 1\n", f"2: engine_reservation.yes: {NO_KEY}"),
         (
             "constraints:\n  kinds: {gpu: cpus}\n",
             f"2: constraints.kinds: {{'gpu': 'cpus'}}: gpu: 'cpus' is not one of {KINDS}; {NEAR} (default {{}})",
@@ -123,8 +130,8 @@ def test_a_misspelt_key_of_a_tree_is_reported_with_the_keys_of_its_node() -> Non
 
 
 def test_everything_wrong_is_reported_at_once(parts: PartRegistry) -> None:
-    found = problems("seed: x\npolicy:\n  share: {kind: drf}\nassumed: {timeout_ms: 1}\n", parts)
-    assert [line.split(": ")[1] for line in found] == ["seed", "policy.share.kind", "assumed.timeout_ms"]
+    found = problems("seed: x\npolicy:\n  share: {kind: drf}\nin_flight: {timeout_ms: 1}\n", parts)
+    assert [line.split(": ")[1] for line in found] == ["seed", "policy.share.kind", "in_flight.timeout_ms"]
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path, parts: PartRegistry) -> None:

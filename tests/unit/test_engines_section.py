@@ -36,7 +36,7 @@ register_parts()
 
 WORKED = """
 policy: {order: {kind: fifo}, fit: {kind: first_fit}}
-hold: {nodes_max: 2}
+engine_reservation: {nodes_max: 2}
 seed: 5
 engines:
   service:
@@ -46,7 +46,7 @@ engines:
     retry: {attempts_max: 7}
     decision_max_s: 2.5
     fallback: batch
-  batch: {copies: 3, claim: 0.5, transactions: gang, precedence: -1, hold: {duration_ms: 1}}
+  batch: {copies: 3, claim: 0.5, transactions: gang, precedence: -1, engine_reservation: {duration_ms: 1}}
 """
 
 
@@ -62,7 +62,8 @@ def test_copies_are_engines_and_sections_of_an_entry_replace_the_files() -> None
     service, copy = settings.for_engine("service"), settings.for_engine("batch-2")
     assert service.policy.name() == "gate=all share=capacity order=srpt fit=packing estimate=none"
     assert copy.policy == settings.policy
-    assert (service.hold.nodes_max, copy.hold.nodes_max, copy.hold.duration_ms) == (2, 4, 1)
+    first, second = service.engine_reservation, copy.engine_reservation
+    assert (first.nodes_max, second.nodes_max, second.duration_ms) == (2, 4, 1)
     assert [settings.for_engine(engine.name).seed for engine in settings.engines] == [5, 6, 7, 8]
     assert service.engines == () == copy.engines
     assert settings.warnings == ()
@@ -143,8 +144,8 @@ def test_without_entries_there_is_one_engine(text: str) -> None:
             ),
         ),
         (
-            "engines:\n  a: {hold: {nodes_max: -1}}\n",
-            "conf/t.yaml:2: engines.a.hold.nodes_max: -1: it must be greater than or equal to 0 (default 4)",
+            "engines:\n  a: {limits: {proposals_max: -1}}\n",
+            "conf/t.yaml:2: engines.a.limits.proposals_max: -1: it must be greater than or equal to 1 (default 4096)",
         ),
         (
             "engines:\n  a: {seed: x}\n",
@@ -168,9 +169,7 @@ def test_a_wrong_roster_is_reported_with_line_field_and_remedy(text: str, line: 
 
 def test_a_misspelt_key_of_an_entry_is_reported_with_all_that_may_stand_there() -> None:
     (line,) = problems("engines:\n  a:\n    copys: 2\n")
-    assert line.startswith(
-        "conf/t.yaml:3: engines.a.copys: 'copys' is not one of assumed, claim, conflicts, constraints,"
-    )
+    assert line.startswith("conf/t.yaml:3: engines.a.copys: 'copys' is not one of claim, conflicts, constraints,")
     assert line.endswith("; did you mean copies?")
 
 
@@ -310,7 +309,7 @@ def test_policy_use_takes_a_roster_over_only_on_request(tmp_path: Path) -> None:
     found, target = tmp_path / "found.yaml", tmp_path / "treadle.yaml"
     roster = "engines:\n  a: {policy: {fit: {kind: random_fit}}}\n"
     found.write_text(f"policy: {{order: {{kind: srpt}}}}\n{roster}", encoding="utf-8")
-    target.write_text("hold: {nodes_max: 2}\n", encoding="utf-8")
+    target.write_text("engine_reservation: {nodes_max: 2}\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"found\.yaml: engines is given here and is another in .*treadle\.yaml"):
         change_of(found, target, [])
     text = change_of(found, target, ["engines"]).text
@@ -330,7 +329,7 @@ def test_paths_of_parts_in_an_entry_are_written_out_too() -> None:
 register_parts()
 
 TWO = """
-profiles: {store: /var/lib/treadle/profiles.db}
+history: {store: /var/lib/treadle/profiles.db}
 listener: {address: 127.0.0.1}
 engines:
   service:
@@ -354,7 +353,7 @@ def test_without_engines_everything_is_as_it_was() -> None:
 def test_the_first_engine_has_the_files_store() -> None:
     own = own_settings(settings(), "service", "t.yaml")
     assert "order=srpt" in own.policy.name()
-    assert own.profiles.store == "/var/lib/treadle/profiles.db"
+    assert own.history.store == "/var/lib/treadle/profiles.db"
     assert own.engines == ()
 
 
@@ -367,7 +366,7 @@ def test_a_recording_without_a_name_is_the_first_engines() -> None:
 def test_another_engine_has_its_own_policy_and_store() -> None:
     own = own_settings(settings(), "batch-2", "t.yaml")
     assert "order=fifo" in own.policy.name()
-    assert own.profiles.store == "/var/lib/treadle/profiles-batch-2.db"
+    assert own.history.store == "/var/lib/treadle/profiles-batch-2.db"
     assert own.engines == ()
     assert own.seed == 2
 

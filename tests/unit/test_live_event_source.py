@@ -16,7 +16,7 @@ from tests.unit.test_session import SNAPSHOT, Recorder
 
 from treadle import events
 from treadle.config.reader import parse_settings
-from treadle.config.settings import Profiles, Settings
+from treadle.config.settings import JobHistory, Settings
 from treadle.engine.testing import StringTable, rows
 from treadle.events import ApplicationState, Event, Names, Samples, Snapshot
 from treadle.history.database import Retention, StoreError, Unusable
@@ -194,7 +194,7 @@ def _frames(later_ms: int = 60_000) -> Iterator[bytes]:
 
 
 def _settings(store: str) -> Settings:
-    return replace(read_live_settings(None), profiles=Profiles(store=store))
+    return replace(read_live_settings(None), history=JobHistory(store=store))
 
 
 def _following(store: Path, *given: Any) -> ProfileRecorder:
@@ -312,7 +312,7 @@ def test_a_session_shows_frames_and_tells_warnings(file: Path) -> None:
     said = [answer(*header) for header in ((0, 1, 0), (SNAPSHOT, 1, 0), (0, 2, 1), (0, 9, 1))]
     assert observer.frames == 2, "those that were taken"
     assert observer.followed is not None
-    assert observer.followed.profiles.store == str(file)
+    assert observer.followed.history.store == str(file)
     assert "jobs are not remembered" in said[1].status
 
 
@@ -333,5 +333,5 @@ def test_a_store_that_a_refresh_names_remembers_from_a_snapshot_on_that_the_sess
 
 @pytest.mark.parametrize("store", ["relative.db", "~/x.db"])
 def test_a_store_is_an_absolute_path_or_a_url(store: str) -> None:
-    with pytest.raises(Exception, match=r"t.yaml:2: profiles.store: .*absolute path or a URL"):
-        parse_settings("t.yaml", f"profiles:\n  store: {json.dumps(store)}\n")
+    with pytest.raises(Exception, match=r"t.yaml:2: history.store: .*absolute path or a URL"):
+        parse_settings("t.yaml", f"history:\n  store: {json.dumps(store)}\n")

@@ -452,7 +452,7 @@ def test_durations_that_are_all_off_alike_leave_the_order_as_it_is() -> None:
 def test_how_far_off_a_plan_may_be_is_a_setting() -> None:
     wrong = ((0, 10_000), (0, 10_000), *[(1, 10_000)] * 3, *[(3, 20_000)] * 3)
     for factor, replanned in ((3.0, False), (1.5, True)):
-        master = Master(wrong_factor=factor)
+        master = Master(replan_factor=factor)
         master.now_s = REPLAN_EVERY_S
         assert bool(master.ended(*wrong)) == replanned
 

@@ -21,7 +21,7 @@ from tests.unit.test_stage_reports import stage
 
 from treadle.am.protocol import Kind, Status
 from treadle.am.registries import application_of
-from treadle.config.settings import Plans, Profiles, Settings
+from treadle.config.settings import JobHistory, Plans, Settings
 from treadle.live import plan_source
 from treadle.live.plan_source import PlanLink
 
@@ -35,8 +35,8 @@ CHILD: Final = (sys.executable, "-P", "-c", CODE)
 
 def settings(path: Path) -> Settings:
     listener = SETTINGS.listener.model_copy(update={"socket": str(path)})
-    profiles = Profiles(store="postgresql+psycopg://treadle:password@db/treadle")
-    return replace(SETTINGS, plans=Plans(), listener=listener, profiles=profiles)
+    history = JobHistory(store="postgresql+psycopg://treadle:password@db/treadle")
+    return replace(SETTINGS, plans=Plans(), listener=listener, history=history)
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def test_a_policy_is_tried_against_fair_with_a_verdict_on_each_workload(
     assert "mean completion is undecided on 2 of 2 workloads" in " ".join(cli(["policy", "try", "fair"]).out.split())
 
 
-NEED = {"slearn-history": "set profiles.store", "graphene": "set profiles.store or listener.address"}
+NEED = {"slearn-history": "set history.store", "graphene": "set history.store or listener.address"}
 """What ready-made policies need that they do not set themselves."""
 
 
@@ -122,7 +122,7 @@ def test_a_ready_made_policy_is_checked_by_its_name_and_right_beside_a_store(
         said = cli(["policy", "check", name], 2)
         assert f"uses the history of earlier runs: {NEED[name]} in {file}" in said.err
         assert not said.out
-        file = written(tmp_path / "t.yaml", f"{file.read_text()}profiles: {{store: {tmp_path}/profiles.db}}\n")
+        file = written(tmp_path / "t.yaml", f"{file.read_text()}history: {{store: {tmp_path}/profiles.db}}\n")
     said = cli(["policy", "check", str(file)])
     assert ": right: " in said.out
     assert "warning" not in said.err

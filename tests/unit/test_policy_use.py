@@ -32,7 +32,7 @@ policy:
 
   # a note on the policy
 # Where jobs are remembered.
-profiles:
+history:
   store: /var/lib/treadle/profiles.db
 seed: 7
 """
@@ -62,7 +62,7 @@ def test_all_but_the_policy_stays_as_it_was_written(target: Path) -> None:
     assert body(target) == before + block + rest[rest.index("# Where jobs") :]
     assert run(use(target, "slearn-history")) == 0
     settings = section_values(target.read_text())
-    assert settings["profiles"] == {"store": "/var/lib/treadle/profiles.db"}
+    assert settings["history"] == {"store": "/var/lib/treadle/profiles.db"}
     assert settings["policy"] == section_values(ready_made()["slearn-history"].read_text())["policy"]
 
 
@@ -114,8 +114,8 @@ def test_every_policy_goes_into_the_file_with_all_settings_and_out_again(name: s
         "policy: {share: {kind: none}}  # short\nseed: 3\n",
         "policy: {share: {kind: none},\n  order: {kind: fifo}}\nseed: 3\n",
         "---\nseed: 3\n",
-        "seed: 3\r\npolicy:\r\n  share:\r\n    kind: none\r\nhold: {nodes_max: 1}\r\n",
-        "policy:\n  share:\n    kind: none\n    # or kind: fair\nhold:\n  nodes_max: 1\n",
+        "seed: 3\r\npolicy:\r\n  share:\r\n    kind: none\r\nengine_reservation: {nodes_max: 1}\r\n",
+        "policy:\n  share:\n    kind: none\n    # or kind: fair\nengine_reservation:\n  nodes_max: 1\n",
     ],
 )
 def test_a_policy_goes_into_any_way_to_write_a_file(text: str) -> None:
@@ -227,14 +227,14 @@ def test_what_a_file_sets_besides_its_policy_is_refused_unless_it_is_asked_for(t
 def test_a_policy_that_needs_a_store_is_refused_without_one(target: Path, tmp_path: Path, cli: Cli) -> None:
     target.write_text("seed: 1\n")
     said = cli(use(target, "slearn-history"), 2).err
-    assert "policy.gate (pilots) uses the history of earlier runs: set profiles.store" in said
+    assert "policy.gate (pilots) uses the history of earlier runs: set history.store" in said
     assert "policy.estimate (pilots)" in said
     assert target.read_text() == "seed: 1\n"
     assert run(use(tmp_path / "new.yaml", "slearn-history")) == 2
     assert not (tmp_path / "new.yaml").exists()
     cli(use(target, "slearn"))
     (tmp_path / "told.yaml").write_text("policy: {estimate: {kind: hints}}\n")
-    assert "set profiles.store or listener.address" in cli(use(target, str(tmp_path / "told.yaml")), 2).err
+    assert "set history.store or listener.address" in cli(use(target, str(tmp_path / "told.yaml")), 2).err
 
 
 def test_what_was_written_by_hand_comes_back(target: Path, cli: Cli) -> None:

@@ -171,7 +171,7 @@ UNEVENTFUL: dict[str, Any] = {
 
 
 def refuse() -> Settings:
-    raise ConfigError("t.yaml", [Problem(3, "seed", "wrong"), Problem(4, "hold", "wrong too")])
+    raise ConfigError("t.yaml", [Problem(3, "seed", "wrong"), Problem(4, "limits", "wrong too")])
 
 
 def test_a_frame_is_answered() -> None:
@@ -338,7 +338,7 @@ def test_a_policy_that_goes_by_a_store_that_is_not_there_is_a_warning() -> None:
     caller = begun()
     caller.settings = lambda: parse_settings("t.yaml", "policy: {estimate: {kind: hints}}\n")
     caller.engines[0].said = ("odd",)
-    needs = "policy.estimate (hints) uses the history of earlier runs: set profiles.store or listener.address"
+    needs = "policy.estimate (hints) uses the history of earlier runs: set history.store or listener.address"
     assert caller.status(caller.send(2, configuration=1))["warnings"] == [needs, "odd"]
     text = "policy: {estimate: {kind: hints}}\nlistener: {address: 127.0.0.1}\n"
     caller.settings = lambda: parse_settings("t.yaml", text)
@@ -378,7 +378,7 @@ def test_refused_settings_leave_the_old_ones_and_are_said() -> None:
     answer = caller.send(2, configuration=1)
     assert len(answer.proposals) == 3
     error = caller.status(answer)["error"]
-    assert error == "settings 1 refused, the old ones are kept: t.yaml:3: seed: wrong; t.yaml:4: hold: wrong too"
+    assert error == "settings 1 refused, the old ones are kept: t.yaml:3: seed: wrong; t.yaml:4: limits: wrong too"
     assert caller.send(3, configuration=1).status == ""
     caller.settings = lambda: SETTINGS
     assert caller.status(caller.send(4, configuration=2))["error"] is None

@@ -18,7 +18,7 @@ from tests.support.told import Remembering, Told, told_from_bytes
 from tests.unit.history.test_split_meta import content
 
 from treadle.am.quotas import QuotaCache
-from treadle.config.settings import Profiles, Settings
+from treadle.config.settings import JobHistory, Settings
 from treadle.engine import Engine
 from treadle.engine.testing import resource_types
 from treadle.events import ContainerEvent, Event, Samples, Snapshot, StageInputs, TaskEstimates, TaskInputs
@@ -42,7 +42,7 @@ from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
 
 MAP, REDUCE = 20, 10
-GATE = ("pilots", {"ratio": "fixed", "ratio_percent": 10.0, "work_conserving": False, "trusted_deviation": 0.1})
+GATE = ("pilots", {"ratio": "fixed", "ratio_fraction": 0.1, "work_conserving": False, "trusted_deviation": 0.1})
 KEY = RecurrenceKey("u", "q1", "MAPREDUCE", "nightly load")
 CLUSTER_MS = 1_700_000_000_000
 
@@ -61,7 +61,7 @@ class Live:
     wait: bool = True
 
     def __post_init__(self) -> None:
-        self.settings = replace(self.settings, profiles=Profiles(store=self.store))
+        self.settings = replace(self.settings, history=JobHistory(store=self.store))
         self.rm.node("n0", (100, 100))
         types = resource_types(RESOURCES[:2], (1, 1))
         for text in (*types.names, *types.units, *self.rm.settings, *self.rm.settings.values()):
@@ -400,7 +400,7 @@ def test_splits_that_the_sidecar_may_read_scale_what_pilots_say(
 ) -> None:
     monkeypatch.setattr("treadle.history.splits.uid_of", {"u": os.geteuid()}.get)
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
-    live.settings = replace(live.settings, profiles=Profiles(store=store, staging=f"{tmp_path}/{{user}}"))
+    live.settings = replace(live.settings, history=JobHistory(store=store, staging=f"{tmp_path}/{{user}}"))
     live.start(ProfileRecorder())
     live.tick()
     app = live.rm.application(live.leaf, kind="MAPREDUCE", name="another", awaiting_am=True)
@@ -430,7 +430,7 @@ def test_splits_that_the_sidecar_may_read_scale_what_pilots_say(
 
 def test_splits_that_cannot_be_read_cost_nothing(store: str, tmp_path: Path) -> None:
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
-    live.settings = replace(live.settings, profiles=Profiles(store=store, staging=f"{tmp_path}/{{user}}"))
+    live.settings = replace(live.settings, history=JobHistory(store=store, staging=f"{tmp_path}/{{user}}"))
     live.start(ProfileRecorder())
     live.tick()
     app = live.rm.application(live.leaf, kind="MAPREDUCE", name="another", awaiting_am=True)

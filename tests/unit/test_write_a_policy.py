@@ -72,7 +72,11 @@ def test_the_compiled_share_that_it_shows_is_all_there_is_to_one(tmp_path: Path)
     assert applied.returncode == 0, f"the diff of the page does not fit the sources any more: {applied.stderr}"
     has = "from treadle.policy.catalogue import BUILTIN_PARTS; from treadle.policy.shares.rules import RULES, even; "
     ended = subprocess.run(
-        [sys.executable, "-c", has + "assert {own.make.steps for own in BUILTIN_PARTS if own.part == 'share'} == RULES.keys()"],
+        [
+            sys.executable,
+            "-c",
+            has + "assert {own.make.steps for own in BUILTIN_PARTS if own.part == 'share'} == RULES.keys()",
+        ],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(tmp_path / "python")},
         capture_output=True,

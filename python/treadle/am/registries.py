@@ -623,7 +623,7 @@ class PlanRegistry:
         self._versions = 0
         self._lock = Lock()
         self._scheduler = FairScheduler(clock_s)
-        self._sources = PlanSources(plans.schedules, plans.remembered)
+        self._sources = PlanSources(plans.schedules, plans.plans_cached_max)
 
     def register_attempt(self, attempt: Attempt, key: RecurrenceKey) -> None:
         """Add an attempt with user and queue; the name in the key is replaced by that of each DAG."""
@@ -699,13 +699,13 @@ class PlanRegistry:
         """Plan a DAG; None if a task fits on no machine. The caller has the turn."""
         guessed = {vertex.id for vertex in request.vertices if vertex.tasks < 0 and vertex.name not in usual}
         source = self._sources.of(user, self._machines(request))
-        job = PlannedJob(source, dag, self._plans.wrong_factor, self._plans.replans_max, guessed)
+        job = PlannedJob(source, dag, self._plans.replan_factor, self._plans.replans_max, guessed)
         return None if job.plan is None else job
 
     def _machines(self, request: PlanRequest) -> Machines:
         """Return the machines to plan on: the known cluster, else one machine for each concurrent task."""
         if self._groups:
-            return machines_of(self._groups, self._plans.cluster_share)
+            return machines_of(self._groups, self._plans.cluster_fraction)
         largest: dict[str, float] = {}
         for vertex in request.vertices:
             for name, amount in vertex.demand.items():

@@ -174,10 +174,10 @@ def import_(
     retention, bytes_max = KEEP_ALL, None if config is not None else BYTES_WITHOUT_BOUNDS
     if config is not None:
         from treadle.config.reader import read_section
-        from treadle.config.settings import Profiles
+        from treadle.config.settings import JobHistory
         from treadle.history.store import retention_of
 
-        settings = read_section(config, "profiles", Profiles)
+        settings = read_section(config, "history", JobHistory)
         store, retention = store or settings.store, retention_of(settings)
     console = Console(stderr=True)
 

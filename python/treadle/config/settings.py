@@ -247,15 +247,15 @@ def _is_absolute(value: str) -> str:
 AbsolutePath = Annotated[str, AfterValidator(_is_absolute)]
 
 
-class Hold(Parameters):
+class EngineReservation(Parameters):
     """A node is held for an ask that is too big for the free space of any node, so that small asks do not starve it."""
 
     nodes_max: int = Field(default=4, ge=0, le=1000, description="Nodes held at the same time; 0: none.")
-    nodes_share: float = Field(
+    nodes_fraction: float = Field(
         default=0.25,
         ge=0.0,
         le=1.0,
-        description="The largest part of a partition's nodes held at a time; one in any case, all under hdrf or drf.",
+        description="The largest fraction of a partition's nodes held at a time; at least one, all under hdrf or drf.",
     )
     duration_ms: int = Field(
         default=30_000,
@@ -270,7 +270,7 @@ class Hold(Parameters):
     )
 
 
-class Assumed(Parameters):
+class InFlight(Parameters):
     """A proposal counts as placed until its fate is known."""
 
     timeout_ms: int = Field(
@@ -295,7 +295,7 @@ class Limits(Parameters):
     )
 
 
-class Profiles(Parameters):
+class JobHistory(Parameters):
     """The history of recurring jobs, for `treadle profiles` and for estimates."""
 
     store: str = Field(
@@ -348,10 +348,13 @@ class Plans(Parameters):
         description="The next task of a job has the score 1, however far the job is; false: as in the paper, where "
         "jobs fall behind others towards their end.",
     )
-    cluster_share: float = Field(
-        default=1.0, gt=0.0, le=1.0, description="A job is planned as if it had this part of the machines to itself."
+    cluster_fraction: float = Field(
+        default=1.0,
+        gt=0.0,
+        le=1.0,
+        description="A job is planned as if it had this fraction of the machines to itself.",
     )
-    wrong_factor: float = Field(
+    replan_factor: float = Field(
         default=3.0,
         gt=1.0,
         le=1000.0,
@@ -361,12 +364,12 @@ class Plans(Parameters):
     replans_max: int = Field(
         default=3, ge=0, le=100, description="A wrong plan is made again so often for a job; then it is dropped."
     )
-    remembered: int = Field(default=256, ge=0, le=100_000, description="Plans kept for equal DAGs.")
-    claims_part: float = Field(
+    plans_cached_max: int = Field(default=256, ge=0, le=100_000, description="Plans kept for equal DAGs.")
+    claims_fraction: float = Field(
         default=1.0,
         ge=0.0,
         le=1.0,
-        description="How long a task runs by its own application counts no less than this part of how long its "
+        description="How long a task runs by its own application counts no less than this fraction of how long its "
         "containers live, as the RM sees it. Less than 1: one that is used again has several tasks; 0: applications "
         "are believed.",
     )
@@ -525,14 +528,14 @@ class Settings:
     """All of treadle.yaml."""
 
     policy: Policy
-    hold: Hold
-    assumed: Assumed
+    engine_reservation: EngineReservation
+    in_flight: InFlight
     limits: Limits
     seed: int
     """Seed of the policy's random draws: equal seeds and events give equal proposals."""
     source: Source | None = field(default=None, compare=False)
     """None if they were not read from a file."""
-    profiles: Profiles = field(default_factory=Profiles)
+    history: JobHistory = field(default_factory=JobHistory)
     plans: Plans = field(default_factory=Plans)
     listener: Listener = field(default_factory=Listener)
     kernels: Kernels = field(default_factory=Kernels)
@@ -574,10 +577,10 @@ class Settings:
 
 
 SECTIONS: dict[str, type[Parameters]] = {
-    "hold": Hold,
-    "assumed": Assumed,
+    "engine_reservation": EngineReservation,
+    "in_flight": InFlight,
     "limits": Limits,
-    "profiles": Profiles,
+    "history": JobHistory,
     "plans": Plans,
     "listener": Listener,
     "kernels": Kernels,
@@ -598,7 +601,7 @@ SEED_MAX = 2**63 - 1
 def default_settings(parts: PartRegistry = PARTS) -> Settings:
     """Return the settings of an empty treadle.yaml; the default parts must have been registered."""
     chosen: dict[str, Any] = {part: parts.default(part) for part in PART_KINDS}
-    return Settings(Policy(**chosen), Hold(), Assumed(), Limits(), 0)
+    return Settings(Policy(**chosen), EngineReservation(), InFlight(), Limits(), 0)
 
 
 Choice = str | tuple[str, Mapping[str, Any]]

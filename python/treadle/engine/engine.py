@@ -57,8 +57,8 @@ WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
     {"order": "srpt", "estimate": "observed"},
     {"order": "fair_finish", "estimate": "time_on_test"},
     {
-        "gate": ("pilots", {"masters_starting": 2}),
-        "order": ("mlfq", {"size": "whole"}),
+        "gate": ("pilots", {"max_concurrent_am_starts": 2}),
+        "order": ("mlfq", {"size": "estimated_total"}),
         "estimate": "combined",
     },
 )
@@ -213,7 +213,7 @@ class Engine:
         read = cluster.classes.sync(cluster)
         cluster.rejections.release(now_ms)
         view = cluster.view()
-        expired = cluster.assumed.expire(view, now_ms, self._settings.assumed.timeout_ms)
+        expired = cluster.assumed.expire(view, now_ms, self._settings.in_flight.timeout_ms)
         released = self._policy.holds.forget_ended(cluster, view, now_ms)
         due = self._attempts is not None and self._attempts.begin(
             cluster, view, now_ms, self._settings.limits.proposals_max

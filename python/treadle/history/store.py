@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import Connection, Engine, Row, delete, insert, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from treadle.config.settings import Profiles
+from treadle.config.settings import JobHistory
 from treadle.events import Samples
 from treadle.history.database import (
     DAY_MS,
@@ -431,7 +431,7 @@ def _key(row: Row[Any]) -> RecurrenceKey:
 _log = logging.getLogger(__name__)
 
 
-def retention_of(settings: Profiles) -> Retention:
+def retention_of(settings: JobHistory) -> Retention:
     """Return a store's limits from the settings."""
     return Retention(
         settings.age_days, settings.rows_per_user, settings.size_mb, settings.user_mb, settings.application_mb
@@ -441,7 +441,7 @@ def retention_of(settings: Profiles) -> Retention:
 class StoredProfiles:
     """Looks up profiles in the configured store, which another process or thread may write."""
 
-    def __init__(self, settings: Profiles) -> None:
+    def __init__(self, settings: JobHistory) -> None:
         self._settings = settings
         self._store: ProfileStore | None = None
         self._lock = Lock()

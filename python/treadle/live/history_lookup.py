@@ -67,7 +67,7 @@ class StagedSplits:
         Args:
             frame: what is new
             tracker: has been given it
-            staging: as `treadle.config.settings.Profiles.staging`; empty: nothing is read
+            staging: as `treadle.config.settings.JobHistory.staging`; empty: nothing is read
             pending: users of whom there are splits that nobody has taken yet: theirs wait
         """
         for event in frame.events:

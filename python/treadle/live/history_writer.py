@@ -22,7 +22,7 @@ import numpy as np
 
 from treadle.am.listener import SPARK
 from treadle.am.quotas import Bounds, QuotaCache
-from treadle.config.settings import Profiles, Settings
+from treadle.config.settings import JobHistory, Settings
 from treadle.events import Applications, Event, Samples, TaskEstimates, filled
 from treadle.history.database import SAMPLES_MAX, Retention, StoreError
 from treadle.history.profile import JobProfile, JobRun, RecurrenceKey, StageRun, size_of_run
@@ -53,13 +53,13 @@ class RetryingStore:
     def __init__(self, opened: Callable[[ProfileStore], None], open_: OpenStore = open_store) -> None:
         self._open = open_
         self._opened = opened
-        self._settings = Profiles()
+        self._settings = JobHistory()
         self._store: ProfileStore | None = None
         self._refused_ms: int | None = None
         self.problem = ""
         """Why the store could not be used when it was last tried; empty if it could."""
 
-    def follow(self, settings: Profiles) -> None:
+    def follow(self, settings: JobHistory) -> None:
         """Use the store of other settings from now on; the one before is closed, nothing is opened yet."""
         self._close("")
         self._settings = settings
@@ -129,7 +129,7 @@ class ProfileRecorder(Listener):
 
     def __init__(self, open_: OpenStore = open_store) -> None:
         self._changed = Condition()
-        self._waiting: deque[tuple[Frame | Profiles, int]] = deque()
+        self._waiting: deque[tuple[Frame | JobHistory, int]] = deque()
         """With how many bytes each takes."""
         self._hints: QuotaCache[int, tuple[SnapshotId, KeyHint]] = QuotaCache(HINTS)
         self._splits: QuotaCache[int, tuple[SnapshotId, JobSplits]] = QuotaCache(SPLITS)
@@ -143,7 +143,7 @@ class ProfileRecorder(Listener):
         """Only a snapshot will be taken."""
         self._wants_snapshot = False
         """A store was named while frames come."""
-        self._settings = Profiles()
+        self._settings = JobHistory()
         self._tracker = StageTracker()
         self._store = RetryingStore(self._restore, open_)
         self._history = HistoryLookup(self._tracker, self._profile)
@@ -161,10 +161,10 @@ class ProfileRecorder(Listener):
     def follow(self, settings: Settings, before: Settings | None = None) -> None:
         """Follow other settings from now on."""
         with self._changed:
-            if self._waiting and isinstance(self._waiting[-1][0], Profiles):
+            if self._waiting and isinstance(self._waiting[-1][0], JobHistory):
                 self._waiting.pop()
-            self._waiting.append((settings.profiles, 0))
-            was_enabled, self._enabled = self._enabled, bool(settings.profiles.store)
+            self._waiting.append((settings.history, 0))
+            was_enabled, self._enabled = self._enabled, bool(settings.history.store)
             self._wants_snapshot = self._enabled and not was_enabled
             self._lost = self._lost or not self._enabled
             self._changed.notify()
@@ -261,7 +261,7 @@ class ProfileRecorder(Listener):
             item, size = self._waiting.popleft()
             self._waiting_bytes -= size
         try:
-            if isinstance(item, Profiles):
+            if isinstance(item, JobHistory):
                 self._configure(item)
             else:
                 self._record(item)
@@ -270,10 +270,10 @@ class ProfileRecorder(Listener):
             self._start_over()
             with self._changed:
                 self._lost = True
-                self._waiting = deque(item for item in self._waiting if isinstance(item[0], Profiles))
+                self._waiting = deque(item for item in self._waiting if isinstance(item[0], JobHistory))
                 self._waiting_bytes = 0
 
-    def _configure(self, settings: Profiles) -> None:
+    def _configure(self, settings: JobHistory) -> None:
         if settings == self._settings:
             return
         self._settings = settings

@@ -24,7 +24,7 @@ import psutil
 from treadle.am.listener import PlanService
 from treadle.am.protocol import Attempt
 from treadle.am.quotas import Rate
-from treadle.config.settings import Listener, Plans, Profiles
+from treadle.config.settings import JobHistory, Listener, Plans
 from treadle.errors import UserError
 from treadle.history.profile import JobRun
 from treadle.history.store import StoredProfiles
@@ -135,12 +135,12 @@ class Child:
         self._runs = Runs()
         self._service: PlanService | None = None
 
-    def begin(self, plans: Any, listener: Any, profiles: Any) -> None:
+    def begin(self, plans: Any, listener: Any, history: Any) -> None:
         """Open the port; ends the process if that cannot be done."""
         from treadle.planner.graphene import warm_up
 
         warm_up()
-        settings = Profiles.model_validate(profiles)
+        settings = JobHistory.model_validate(history)
         self._service = PlanService(Plans.model_validate(plans), StoredProfiles(settings).find, self._remember)
         try:
             port = self._service.listen(Listener.model_validate(listener)).port

@@ -33,7 +33,7 @@ from treadle.am.listener import TYPES
 from treadle.am.protocol import NUMBERS_MAX, Attempt, MessageError
 from treadle.am.quotas import Bounds, FairQueue, QuotaCache
 from treadle.am.registries import CLAIM, CLAIMS_MAX, Amounts, Claims, read_claims, runs_of
-from treadle.config.settings import Profiles, Settings
+from treadle.config.settings import JobHistory, Settings
 from treadle.config.trust import connect
 from treadle.errors import counted, printable
 from treadle.events import Event, NodeState, PlanRanks, Replaces, TaskClaims
@@ -137,12 +137,12 @@ class PlanLink:
         self, settings: Settings, remember: Callable[[JobRun], None], command: Sequence[str] = COMMAND
     ) -> None:
         """Begin with no process; `start` makes one."""
-        listener, profiles = settings.listener, settings.profiles
+        listener, history = settings.listener, settings.history
         self._open: Callable[[], PlanProcess] = partial(PlanChild, command)
         if listener.socket:
             self._open = partial(PlanSocket, Path(listener.socket))
-            profiles = Profiles()  # the store is this user's
-        self._begin = line("begin", *(part.model_dump(mode="json") for part in (settings.plans, listener, profiles)))
+            history = JobHistory()  # the store is this user's
+        self._begin = line("begin", *(part.model_dump(mode="json") for part in (settings.plans, listener, history)))
         self._address = listener.address
         self._remember = remember
         self._lock = Lock()

@@ -18,7 +18,7 @@ from typing import Final
 
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings, peek_source, read_roster
-from treadle.config.settings import Profiles, Settings, default_settings
+from treadle.config.settings import JobHistory, Settings, default_settings
 from treadle.config.trust import reason_against
 from treadle.engine import Engine
 from treadle.errors import ConfigError, Problem
@@ -57,14 +57,14 @@ def own_settings(settings: Settings, engine: str, file: str) -> Settings:
         text = f"has no engine {engine!r}; there is: {', '.join(names)}"
         raise ConfigError(file, [Problem(0, "engines", text)])
     own = settings.for_engine(engine)
-    return own if engine == names[0] else replace(own, profiles=_own_store(own.profiles, engine))
+    return own if engine == names[0] else replace(own, history=_own_store(own.history, engine))
 
 
-def _own_store(profiles: Profiles, engine: str) -> Profiles:
-    if not profiles.store or "://" in profiles.store:
-        return profiles
-    path = Path(profiles.store)
-    return profiles.model_copy(update={"store": str(path.with_name(f"{path.stem}-{engine}{path.suffix}"))})
+def _own_store(history: JobHistory, engine: str) -> JobHistory:
+    if not history.store or "://" in history.store:
+        return history
+    path = Path(history.store)
+    return history.model_copy(update={"store": str(path.with_name(f"{path.stem}-{engine}{path.suffix}"))})
 
 
 STAGES_MAX: Final = 256

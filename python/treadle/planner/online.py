@@ -52,14 +52,14 @@ class PlannedJob:
     """One job's plan; the first one is made at once."""
 
     def __init__(
-        self, source: PlanSource, dag: Dag, wrong_factor: float, replans_max: int, guessed: Collection[int] = ()
+        self, source: PlanSource, dag: Dag, replan_factor: float, replans_max: int, guessed: Collection[int] = ()
     ) -> None:
         """Plan the job.
 
         Args:
             source: makes plans
             dag: the assumed DAG of the job; its durations and widths may be wrong
-            wrong_factor: tolerated deviation of stages, above 1
+            replan_factor: tolerated deviation of stages, above 1
             replans_max: maximum number of replans
             guessed: IDs of stages whose number of tasks is still unknown
         """
@@ -69,7 +69,7 @@ class PlannedJob:
         """The assumed task duration of each stage in ms, updated by measurements."""
         self._source = source
         self._dag = dag
-        self._factor = wrong_factor
+        self._factor = replan_factor
         self._replans_max = replans_max
         self._guessed = set(guessed)
         self._tasks = {stage.id: stage.tasks for stage in dag.stages}

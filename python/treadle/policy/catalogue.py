@@ -21,7 +21,7 @@ from treadle.config.parts import (
     Traits,
 )
 from treadle.policy.fair_finish import FairFinishOrder, TimeOnTestEstimate, TimeOnTestParameters
-from treadle.policy.mapreduce import WorkersGate, WorkersParameters
+from treadle.policy.mapreduce import ParallelismGate, ParallelismParameters
 from treadle.policy.node_search import (
     FirstFit,
     FirstFitParameters,
@@ -128,7 +128,7 @@ BUILTIN_PARTS: Final = (
         PilotsParameters,
         Traits(by_pilots=True, keeps=(*SAMPLES, RATIO, STARTS)),
     ),
-    BuiltinPart("gate", "workers", WorkersGate, WorkersParameters, Traits(keeps=(ENDED, HINTS))),
+    BuiltinPart("gate", "parallelism", ParallelismGate, ParallelismParameters, Traits(keeps=(ENDED, HINTS))),
     BuiltinPart("share", "capacity", CapacityShare, traits=Traits(overrides=False)),
     BuiltinPart("share", "deficit", DeficitShare, DeficitParameters, Traits(keeps=(DEFICITS,))),
     BuiltinPart("share", "drf", DrfShare, TreeParameters),

@@ -311,13 +311,13 @@ def _give_spare(room: Room, capability: I64, jobs: Sequence[MapReduceJob], polic
             heapq.heappush(heap, (-job.gain_s(), at))
 
 
-POLICIES: Final = {policy.name.lower(): policy for policy in WorkerPolicy}
+MODES: Final = {policy.name.lower(): policy for policy in WorkerPolicy}
 
 
-class WorkersParameters(Parameters):
-    """Parameters of the gate `workers`."""
+class ParallelismParameters(Parameters):
+    """Parameters of the gate `parallelism`."""
 
-    policy: Literal["as_requested", "max_parallelism", "relative_job_size", "global_cap"] = Field(
+    mode: Literal["as_requested", "max_parallelism", "relative_job_size", "global_cap"] = Field(
         default="max_parallelism",
         description="Which jobs may use idle resources. as_requested: none. max_parallelism: any job that would end "
         "sooner. relative_job_size: the same, up to four times its base width. global_cap: the same, while "
@@ -328,17 +328,17 @@ class WorkersParameters(Parameters):
         ge=1,
         le=WORKERS_MAX,
         description="The base width of a job without the tag treadle:workers=N: this many of its tasks run at a time "
-        "whatever the policy says.",
+        "whatever the mode says.",
     )
     default_ms: int = Field(
         default=30_000, ge=1, le=2**40, description="How long a task is taken to run of which nothing is known."
     )
 
 
-class WorkersGate(Gate):
-    """As many tasks of a MapReduce job at a time as the policy says; all else is served at once."""
+class ParallelismGate(Gate):
+    """As many tasks of a MapReduce job at a time as the mode says; all else is served at once."""
 
-    def __init__(self, parameters: WorkersParameters) -> None:
+    def __init__(self, parameters: ParallelismParameters) -> None:
         self._parameters = parameters
         self.jobs: list[MapReduceJob] = []
         """The jobs and their limits from the latest call of the gate."""
@@ -348,7 +348,7 @@ class WorkersGate(Gate):
         chosen = self._parameters
         rows["may"] = 1
         self.jobs = jobs_of(cluster, view, chosen.workers, chosen.default_ms / 1000)
-        give_workers(cluster, view, self.jobs, POLICIES[chosen.policy])
+        give_workers(cluster, view, self.jobs, MODES[chosen.mode])
         left = {job.application: max(job.workers - job.running, 0) for job in self.jobs}
         held = False
         for at in _asks_of(view, left):

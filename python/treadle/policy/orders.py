@@ -351,7 +351,7 @@ class MlfqParameters(Parameters):
     weight_factor: float = Field(
         default=10.0, ge=1.0, le=1e6, description="Each further level's weight is smaller by this factor."
     )
-    size: Literal["estimated", "whole", "attained"] = Field(
+    size: Literal["estimated", "estimated_total", "attained_service"] = Field(
         default="estimated",
         description="What counts as size: the time that all tasks took and will take; the estimate of one times how "
         "many there are; or only the time so far.",
@@ -362,7 +362,7 @@ class MlfqParameters(Parameters):
 
     def goes_by_estimates(self) -> bool:
         """Whether jobs are sized by estimates; attained service needs none."""
-        return self.size != "attained"
+        return self.size != "attained_service"
 
 
 class MlfqOrder(Order):
@@ -382,7 +382,7 @@ class MlfqOrder(Order):
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set each application's level."""
         here = jobs.cluster.apps.in_use()
-        size_ms = (jobs.whole_ms() if self._size == "whole" else jobs.container_ms())[here]
+        size_ms = (jobs.whole_ms() if self._size == "estimated_total" else jobs.container_ms())[here]
         if self._size == "estimated":
             size_ms = size_ms + jobs.left_ms()[here]
         level = jobs.level()[here]

@@ -385,7 +385,7 @@ class HintsParameters(Parameters):
 
     def needs(self) -> tuple[str, ...]:
         """Return the required event sources of durations: the history store, or application masters."""
-        return ("profiles.store", "listener.address")
+        return ("history.store", "listener.address")
 
 
 class HintsEstimate(Estimate):

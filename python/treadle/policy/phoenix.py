@@ -41,7 +41,7 @@ class PhoenixOrderParameters(Parameters):
         le=1e6,
         description="A task is not passed any more once those that passed it take this many times as long as it.",
     )
-    starvation_ms: int = Field(
+    max_wait_ms: int = Field(
         default=60_000,
         ge=0,
         le=86_400_000,
@@ -73,7 +73,7 @@ class PhoenixOrder(Order):
         if not contended[waiting].any():
             return
         own_ms = self._own_ms(jobs, len(key))
-        starved = (contention.since_ms >= 0) & (jobs.now_ms - contention.since_ms >= self._set.starvation_ms)
+        starved = (contention.since_ms >= 0) & (jobs.now_ms - contention.since_ms >= self._set.max_wait_ms)
         slack_ms = self._set.slack_factor * own_ms
         for charges in (True, False):
             spent = starved[: len(key)] | (contention.passed_ms[: len(key)] > slack_ms)

@@ -165,7 +165,7 @@ class Policy:
     def waits_for(self) -> str:
         """Return why requests that the RM would serve are deliberately held back, as a short text; empty if none is."""
         overbook = "room within the bounds of overbook" if self._overbooks else ""
-        headroom = "room for the largest ask too" if self._settings.hold.headroom else ""
+        headroom = "room for the largest ask too" if self._settings.engine_reservation.headroom else ""
         nodes = "nodes that asks may use" if self._restricts else ""
         held = "a held node" if len(self.holds) else ""
         return ", ".join(filter(None, (self.gate.waits_for, overbook, headroom, nodes, held)))
@@ -260,7 +260,7 @@ class Policy:
         self._delayed = bool(self._scratch.counters[DELAYED])
         placed = int(self._scratch.counters[PLACED])
         if before is None:
-            self.holds.choose(view, self._scratch, parameters, self._settings.hold)
+            self.holds.choose(view, self._scratch, parameters, self._settings.engine_reservation)
         else:
             before.restore(view, self._scratch, out[:placed])
         return Batch(out[:placed].copy(), asked[:placed].copy(), cluster.decide, now_ms, placed)
@@ -293,7 +293,7 @@ class Policy:
             self.order.weights,
             self._overbooked(cluster),
             self.fit.candidates * leaves,
-            self._settings.hold.headroom,
+            self._settings.engine_reservation.headroom,
             counts_asks=not self.share.walks_queues,
         )
 
@@ -351,7 +351,7 @@ class Policy:
             ended = keeper.ended(cluster)
             scratch = scratch if ended is None else scratch._replace(ended=ended)
         if cluster.hints.has_claims:
-            default_ms, part = float(self.estimate.default_ms), float(self._settings.plans.claims_part)
+            default_ms, part = float(self.estimate.default_ms), float(self._settings.plans.claims_fraction)
             floor_claims(view, scratch.ended, cluster.hints.size, now_ms, default_ms, part)
         self.gate.mark(cluster, scratch.apps)
         jobs = self.jobs = Jobs(

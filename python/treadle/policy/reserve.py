@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from treadle.compiled.array_types import I32, I64, Records
 from treadle.compiled.functions import kernel
-from treadle.config.settings import Hold
+from treadle.config.settings import EngineReservation
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, TOTAL, View
 from treadle.policy.node_search import is_wanted, level_of
@@ -112,11 +112,11 @@ class Holds:
         missing = float(np.max(np.where(cluster.counted == 1, (ask - free) / total, 0.0), initial=0.0))
         view.rows["hold_avoid"][row] = node if missing >= self._missing[node] else -1
 
-    def choose(self, view: View, scratch: Scratch, parameters: DecideParameters, hold: Hold) -> None:
+    def choose(self, view: View, scratch: Scratch, parameters: DecideParameters, hold: EngineReservation) -> None:
         """Reserve nodes for rows that were overtaken in this cycle, first come first served."""
         if hold.duration_ms == 0 or scratch.counters[BIG_COUNT] == 0:
             return
-        left = self._may_be_held(view, 1.0 if parameters.compares_shares else hold.nodes_share)
+        left = self._may_be_held(view, 1.0 if parameters.compares_shares else hold.nodes_fraction)
         for at in range(int(scratch.counters[BIG_COUNT])):
             if len(self._missing) >= hold.nodes_max:
                 return

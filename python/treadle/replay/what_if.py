@@ -59,7 +59,7 @@ def same_settings(settings: Settings, own: Settings, seen: RecordedCluster) -> b
     if seen.settings_changed:
         return False
     plain = [
-        replace(each, source=None, record=own.record, profiles=own.profiles, kernels=own.kernels)
+        replace(each, source=None, record=own.record, history=own.history, kernels=own.kernels)
         for each in (settings, own)
     ]
     return plain[0] == plain[1]

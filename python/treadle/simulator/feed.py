@@ -53,7 +53,7 @@ def plans_of(
     known = tuple(job.dag for job in workload.jobs) if believed is None else tuple(believed)
     dags = tuple(dag if job.framework is Framework.TEZ else None for job, dag in zip(workload.jobs, known, strict=True))
     if source is None:
-        source = PlanSource(planned_machines(scenario, settings), plans.schedules, plans.remembered)
+        source = PlanSource(planned_machines(scenario, settings), plans.schedules, plans.plans_cached_max)
     return FollowedPlans(source, dags, plans, scenario)
 
 
@@ -69,7 +69,7 @@ def planned_machines(scenario: ScenarioModel, settings: Settings) -> Machines:
         Group({name: times[name] * amount for name, amount in nodes.resources.items() if name in times}, nodes.count)
         for nodes in scenario.cluster.nodes
     ]
-    return machines_of(groups, settings.plans.cluster_share)
+    return machines_of(groups, settings.plans.cluster_fraction)
 
 
 @dataclass(slots=True)
@@ -198,7 +198,7 @@ class FollowedPlans:
         """Plan a job."""
         dag = self._dags[app]
         assert dag is not None
-        job = PlannedJob(self.source, dag, self._settings.wrong_factor, self._settings.replans_max)
+        job = PlannedJob(self.source, dag, self._settings.replan_factor, self._settings.replans_max)
         rows = _stage_rows(state, app)
         stages = tuple(stage.id for stage in dag.stages if stage.tasks)
         return _Followed(job, stages, rows, state.rows["retries"][rows].tolist())

@@ -237,9 +237,9 @@ class Invariants:
     def __init__(self, built: Built, settings: Settings) -> None:
         self._built = built
         overbooks = bool(getattr(settings.policy.fit.parameters, "overbook", None))
-        keeps_free = overbooks or settings.hold.headroom
+        keeps_free = overbooks or settings.engine_reservation.headroom
         self._all_may_run = not (settings.policy.holds_back() or keeps_free)
-        self._held_max = settings.hold.nodes_max if settings.hold.duration_ms else 0
+        self._held_max = settings.engine_reservation.nodes_max if settings.engine_reservation.duration_ms else 0
         self._asked: I64 = np.zeros(0, np.int64)
         self._received: Received | None = None
         self._rejected_before = 0

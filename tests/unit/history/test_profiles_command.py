@@ -88,7 +88,7 @@ def test_an_import_removes_what_treadle_yaml_does_not_allow_and_nothing_else(
         store.put(make_run(99, name="of long ago", ended_ms=1_000_000_000_000), NOW_MS)
     config = tmp_path / "treadle.yaml"
     config.write_text(
-        f"policy: {{order: {{kind: of_nobody}}}}\nprofiles: {{store: {store_file}, rows_per_user: 6000}}\n"
+        f"policy: {{order: {{kind: of_nobody}}}}\nhistory: {{store: {store_file}, rows_per_user: 6000}}\n"
     )
     history = ["profiles", "import", "--trust-names", str(DATA / "as-json.jhist")]
     assert run(history) == 0
@@ -99,9 +99,9 @@ def test_an_import_removes_what_treadle_yaml_does_not_allow_and_nothing_else(
 
 
 def test_a_treadle_yaml_that_is_wrong_imports_nothing(tmp_path: Path, store_file: Path, cli: Cli) -> None:
-    config = written(tmp_path / "treadle.yaml", "profiles:\n  rows_per_user: many\n")
+    config = written(tmp_path / "treadle.yaml", "history:\n  rows_per_user: many\n")
     error = cli(["profiles", "import", str(DATA / "as-json.jhist"), "--config", str(config)], 2).err
-    assert f"{config}:2: profiles.rows_per_user" in "".join(error.splitlines())
+    assert f"{config}:2: history.rows_per_user" in "".join(error.splitlines())
     assert not store_file.exists()
 
 
@@ -154,7 +154,7 @@ def test_without_bounds_a_store_does_not_grow_beyond_the_default(
     summary = json.loads(said.out)
     assert (summary["runs"], len(summary["refused"])) == (0, 6)
     assert "the store has 4096 bytes or more; --config says how much it keeps" in " ".join(said.err.split())
-    config = written(tmp_path / "treadle.yaml", f"profiles: {{store: {tmp_path}/profiles.db, size_mb: 64}}\n")
+    config = written(tmp_path / "treadle.yaml", f"history: {{store: {tmp_path}/profiles.db, size_mb: 64}}\n")
     assert (
         json.loads(cli(["profiles", "import", "--trust-names", "--config", str(config), str(DATA), "--json"]).out)[
             "runs"

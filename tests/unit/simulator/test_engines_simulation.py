@@ -343,7 +343,7 @@ def test_engines_in_both_files_are_refused() -> None:
         with_engines(given, settings)
 
 
-# An engine that serves MapReduce with the gate `workers`, simulated: widths, predicted ends, and others' jobs.
+# An engine that serves MapReduce with the gate `parallelism`, simulated: widths, predicted ends, and others' jobs.
 
 
 def mapreduce(maps: int, map_s: float, **more: Any) -> dict[str, Any]:
@@ -354,7 +354,7 @@ NODES, TICK = machines(10, 10), {"tick_ms": 1000}
 
 
 def workers(policy: str, base: int) -> Settings:
-    return with_parts(default_settings(), {"gate": ("workers", {"policy": policy, "workers": base})})
+    return with_parts(default_settings(), {"gate": ("parallelism", {"mode": policy, "workers": base})})
 
 
 def ends_and_width(given: ScenarioModel, settings: Settings) -> tuple[list[int], int]:
@@ -386,7 +386,7 @@ def test_another_engines_jobs_are_as_fast_beside_a_specialist_with_a_cap() -> No
     jobs = [mapreduce(200, 15.0, user="batch"), *service]
     ends: dict[str, list[int]] = {}
     for policy in ("as_requested", "global_cap"):
-        gate = {"kind": "workers", "policy": policy, "workers": 20}
+        gate = {"kind": "parallelism", "mode": policy, "workers": 20}
         roster = {"batch": {"select": {"users": ["batch"]}, "policy": {"gate": gate}}, "service": {}}
         several = scenarios.scenario(jobs, NODES, decision=TICK, engines=roster)
         settings = with_engines(several, default_settings())

@@ -155,8 +155,8 @@ def test_a_policy_named_twice_is_refused(scenario: Path, cli: Cli) -> None:
 def test_a_policy_that_goes_by_history_gets_a_warning_that_there_is_none(scenario: Path, cli: Cli) -> None:
     policy = scenario.parent / "remembers.yaml"
     policy.write_text(
-        "policy:\n  gate: {kind: pilots, history_part: 0.2}\n  estimate: {kind: pilots, scale_history: true}\n"
-        f"profiles: {{store: {scenario.parent}/profiles.db}}\n",
+        "policy:\n  gate: {kind: pilots, history_fraction: 0.2}\n  estimate: {kind: pilots, scale_history: true}\n"
+        f"history: {{store: {scenario.parent}/profiles.db}}\n",
         encoding="utf-8",
     )
     out = scenario.parent / "out.json"
@@ -184,7 +184,7 @@ def test_an_order_without_the_estimate_that_it_goes_by_is_warned_of_once(scenari
     assert error.count(f"blind: warning: {BLIND}") == 1
     runs = json.loads(out.read_text(encoding="utf-8"))["runs"]
     assert [[BLIND in text for text in each["warnings"]] for each in runs] == [[True], [True]]
-    attained = "policy: {order: {kind: mlfq, size: attained}}\n"
+    attained = "policy: {order: {kind: mlfq, size: attained_service}}\n"
     policy.write_text(attained, encoding="utf-8")
     error = cli(["simulate", str(scenario), f"--policy={policy}"]).err
     assert "warning" not in error, "what jobs took so far needs no estimate"

@@ -262,7 +262,7 @@ class PilotsEstimateParameters(Parameters):
 
     def needs(self) -> tuple[str, ...]:
         """Return the required event sources: the history store, if hints are scaled."""
-        return ("profiles.store",) if self.scale_history else ()
+        return ("history.store",) if self.scale_history else ()
 
 
 class CombinedParameters(Parameters):

@@ -558,8 +558,8 @@ class PilotsParameters(Parameters):
     ratio: Literal["adaptive", "fixed"] = Field(
         default="adaptive", description="Whether the part of a job that is sampled follows how jobs fared, or is fixed."
     )
-    ratio_percent: float = Field(
-        default=3.0, gt=0.0, le=100.0, description="The part of a job's tasks that is sampled, if it is fixed."
+    ratio_fraction: float = Field(
+        default=0.03, gt=0.0, le=1.0, description="The fraction of a job's tasks that is sampled, if it is fixed."
     )
     ratio_jobs: int = Field(
         default=100,
@@ -580,28 +580,28 @@ class PilotsParameters(Parameters):
         description="A job is not sampled whose task time has a hint with at most so large a deviation, as a part of "
         "it; 0: all are.",
     )
-    settled_part: float = Field(
+    settled_fraction: float = Field(
         default=0.0,
         ge=0.0,
         le=10.0,
         description="Nor is one whose level history settles (order: mlfq): so much of its size's 90 % interval, by "
         "logarithms, lies in one level, or not above that of pilots; 0: all are.",
     )
-    history_part: float = Field(
+    history_fraction: float = Field(
         default=0.0,
         ge=0.0,
         le=1.0,
-        description="While pilots run, a job has up to this part of the cluster at the level of the upper end of its "
-        "size's 90 % interval by history (order: mlfq); 0: its pilots alone.",
+        description="While pilots run, a job has up to this fraction of the cluster at the level of the upper end of "
+        "its size's 90 % interval by history (order: mlfq); 0: its pilots alone.",
     )
-    masters_starting: int = Field(
+    max_concurrent_am_starts: int = Field(
         default=0,
         ge=0,
         le=1000,
         description="How many application masters start at a time, first come first served: where their starts share "
         "processors, all are late if all start at once; 0: any number.",
     )
-    master_timeout_ms: int = Field(
+    am_start_timeout_ms: int = Field(
         default=60_000, ge=1000, le=2**40, description="An AM that has asked for nothing by then counts as started."
     )
     tez: bool = Field(
@@ -617,7 +617,7 @@ class PilotsParameters(Parameters):
 
     def needs(self) -> tuple[str, ...]:
         """Return the required event sources: the history store, if history is used."""
-        return ("profiles.store",) if self.trusted_deviation or self.settled_part or self.history_part else ()
+        return ("history.store",) if self.trusted_deviation or self.settled_fraction or self.history_fraction else ()
 
 
 class PilotsGate(Gate):
@@ -634,7 +634,9 @@ class PilotsGate(Gate):
         self._parameters = parameters
         fixed = parameters.ratio == "fixed"
         self.know_levels(np.zeros(0), 0)
-        self._ratio: Ratio = FixedRatio(parameters.ratio_percent) if fixed else AdaptiveRatio(parameters.ratio_jobs)
+        self._ratio: Ratio = (
+            FixedRatio(round(100 * parameters.ratio_fraction, 9)) if fixed else AdaptiveRatio(parameters.ratio_jobs)
+        )
 
     def use(self, keepers: Keepers) -> None:
         """Use the pilot table, which outlives the gate."""
@@ -642,9 +644,9 @@ class PilotsGate(Gate):
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
         """Receive the order's levels, which history must distinguish."""
-        deviations = Z90 * self._parameters.settled_part if len(thresholds_ms) else 0.0
+        deviations = Z90 * self._parameters.settled_fraction if len(thresholds_ms) else 0.0
         self._confidence = Confidence(self._parameters.trusted_deviation, deviations, thresholds_ms, sampling_level)
-        part = self._parameters.history_part if len(thresholds_ms) else 0.0
+        part = self._parameters.history_fraction if len(thresholds_ms) else 0.0
         self._history_quota = HistoryQuota(part, Z90, thresholds_ms, sampling_level, np.zeros(0))
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
@@ -670,7 +672,7 @@ class PilotsGate(Gate):
         timeouts_ms = chosen.pilot_timeout_ms, chosen.hold_timeout_ms
         self.due_ms = int(hold_back(view, sampled, rows, which, now_ms, mapreduce, *timeouts_ms, history_quota))
         self.waits_for = "pilots" if _holds_back(view, rows) else ""
-        if chosen.masters_starting > 0:
+        if chosen.max_concurrent_am_starts > 0:
             self.due_ms = min(self.due_ms, self._start_masters(cluster, view, now_ms, rows))
             if not self.waits_for and _holds_back(view, rows):
                 self.waits_for = "application masters that start"
@@ -687,14 +689,14 @@ class PilotsGate(Gate):
         """Limit the number of starting AMs, first come first served; return the time (ms) of the next check."""
         chosen, which, resources = self._parameters, cluster.apps.in_use(), len(view.counted)
         waiting, found = np.empty(len(which), np.int32), np.empty(3, np.int64)
-        hold_masters(view, rows, which, now_ms, chosen.master_timeout_ms, waiting, found)
+        hold_masters(view, rows, which, now_ms, chosen.am_start_timeout_ms, waiting, found)
         count, starting, late_ms = map(int, found)
         waiting = waiting[:count]
         waiting = waiting[np.argsort(view.apps["start_time_ms"][waiting], kind="stable")]
         totals, headroom = np.empty(resources), np.empty(resources, np.int64)
         add_up_nodes(view, totals)
         nowhere = np.full((len(cluster.names.partitions), resources), NEVER)
-        slots = chosen.masters_starting - starting
+        slots = chosen.max_concurrent_am_starts - starting
         held = admit_masters(view, rows, waiting, slots, cluster.decide, totals, headroom, nowhere)
         return late_ms if held else NEVER
 

@@ -192,7 +192,7 @@ def scheduling(scheme: TestbedScheme, store: Path, port: int) -> Scheduling:
     if not scheme.plans and not scheme.scoring:
         return Scheduling(scheme.name)
     settings = yaml.safe_load(ready_made()["graphene"].read_text("utf-8"))
-    settings["profiles"] = {"store": str(store)}
+    settings["history"] = {"store": str(store)}
     asked = {}
     if scheme.plans:
         settings["listener"] = {"address": LOOPBACK, "port": port}

@@ -184,10 +184,10 @@ def _settings(seed: int) -> Settings:
     """Return the engines' settings: the cell's randomised first fit, without reservations."""
     base = with_parts(default_settings(), {"fit": "random_fit", "order": "fifo"})
     hold, limits = (
-        base.hold.model_copy(update={"nodes_max": 0}),
+        base.engine_reservation.model_copy(update={"nodes_max": 0}),
         base.limits.model_copy(update={"proposals_max": 10**6}),
     )
-    return replace(base, hold=hold, limits=limits, seed=seed)
+    return replace(base, engine_reservation=hold, limits=limits, seed=seed)
 
 
 def _scenario(load: Load) -> ScenarioModel:

@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 
 from treadle.compiled.array_types import F64
-from treadle.config.settings import Hold, Settings, default_settings, with_parts
+from treadle.config.settings import EngineReservation, Settings, default_settings, with_parts
 from treadle.policy.catalogue import register_parts
 from treadle.policy.slearn.gate import AdaptiveRatio
 from treadle.shipped import ready_made
@@ -23,7 +23,7 @@ from treadle_lab.papers.slearn.trace import Trace
 FOREVER_MS: Final = 2**40
 """The paper's pilots have no bound in time."""
 
-BY_LEVELS: Final = ("mlfq", {"size": "whole"})
+BY_LEVELS: Final = ("mlfq", {"size": "estimated_total"})
 SCALED: Final = ("pilots", {"scale_history": True})
 """Pilot measurements; where there are none, history's estimates scaled by them."""
 SAMPLED: Final = {"pilot_timeout_ms": FOREVER_MS, "hold_timeout_ms": FOREVER_MS}
@@ -44,7 +44,9 @@ class Scheme:
     def settings(self, seed: int) -> Settings:
         """Return the engine's settings."""
         register_parts()
-        return replace(with_parts(default_settings(), self.parts), hold=Hold(nodes_max=0), seed=seed)
+        return replace(
+            with_parts(default_settings(), self.parts), engine_reservation=EngineReservation(nodes_max=0), seed=seed
+        )
 
 
 def slearn(name: str = "slearn", title: str = "SLearn", **gate: Any) -> Scheme:
@@ -58,7 +60,7 @@ def combined(name: str = "combined", title: str = "pilots and history (ours)", h
 
     They are so much better than history here that weighing both by their uncertainty (estimate: combined) does worse.
     """
-    gate = ("pilots", SAMPLED | {"history_part": 0.2})
+    gate = ("pilots", SAMPLED | {"history_fraction": 0.2})
     return Scheme(name, title, {"gate": gate, "order": BY_LEVELS, "estimate": SCALED, "fit": "first_fit"}, hints)
 
 
@@ -115,7 +117,7 @@ SCHEMES: Final = (
     _from_history("3sigma-paper", "3Sigma by the paper's letter", "3sigma-paper"),
     _from_history("point-paper", "Point-Est by the paper's letter", "point-paper"),
     _from_history("drawn", "3Sigma with drawn errors as large as the paper's", "drawn"),
-    Scheme("las", "LAS", {"order": ("mlfq", {"size": "attained"}), "fit": "first_fit"}),
+    Scheme("las", "LAS", {"order": ("mlfq", {"size": "attained_service"}), "fit": "first_fit"}),
     Scheme("fifo", "FIFO", {"order": "fifo", "fit": "first_fit"}),
     _from_history("oracle", "Oracle", "oracle"),
     Scheme(
@@ -218,13 +220,13 @@ class Model:
         """Make everything ready; ``nodes`` have one slot each."""
         order = scheme.parts["order"]
         self._by_arrival = order == "fifo"
-        self._by_attained = order != "fifo" and order[1]["size"] == "attained"
+        self._by_attained = order != "fifo" and order[1]["size"] == "attained_service"
         gate: tuple[str, dict[str, Any]] | None = scheme.parts.get("gate")
         settings = {} if gate is None else gate[1]
         self._sampled = gate is not None
         self._thin_limit = THIN_LIMIT if self._sampled else 0
         self._trusted = settings.get("trusted_deviation", 0.0)
-        self._history_part = settings.get("history_part", 0.0)
+        self._history_fraction = settings.get("history_fraction", 0.0)
         self._nodes = nodes
         self._ratio = AdaptiveRatio()
         self._goes_by_hints = scheme.parts.get("estimate") == "hints"
@@ -277,7 +279,7 @@ class Model:
             job.percent = self._ratio.next_percent()
             job.allowed = job.pilots = max(1, int(job.widths[0] * job.percent / 100.0 + 1e-9))
             self._held[job.number] = job
-            if self._history_part and job.hint_ms and min(job.deviations_ms) >= 0:
+            if self._history_fraction and job.hint_ms and min(job.deviations_ms) >= 0:
                 high_ms = job.hint_ms[0] * exp(Z90 * job.deviations_ms[0] / job.hint_ms[0])
                 job.history_level = bisect_left(_THRESHOLDS_MS, job.size_ms(high_ms, Z90))
                 job.level = min(SAMPLING_LEVEL, job.history_level)
@@ -391,7 +393,7 @@ class Model:
         self._use[job.level] += 1
         self._free -= 1
         if job.history_level >= 0 and job.held and job.begun == job.pilots:
-            vouched = min(int(self._nodes * self._history_part + 1e-9), job.may_begin)
+            vouched = min(int(self._nodes * self._history_fraction + 1e-9), job.may_begin)
             job.allowed = max(job.pilots, vouched)
             self._vouch(job)
             heappush(self._waiting[job.level], job.number)

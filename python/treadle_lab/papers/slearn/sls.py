@@ -107,7 +107,7 @@ def policies(folder: Path) -> list[Scheduling]:
     by_history = {
         "policy": {
             "share": policy["share"],
-            "order": {"kind": "mlfq", "size": "whole", **compressed},
+            "order": {"kind": "mlfq", "size": "estimated_total", **compressed},
             "fit": policy["fit"],
             "estimate": estimate,
         }

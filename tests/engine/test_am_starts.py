@@ -16,7 +16,7 @@ class Bench:
 
     def __init__(self, masters: int = 2, **more: Any) -> None:
         self.rm, self.leaves = cluster((100, 100), leaves=2), (1, 2)
-        self.engine = engine_with(gate=("pilots", {"masters_starting": masters, "thin_limit": 9} | more))
+        self.engine = engine_with(gate=("pilots", {"max_concurrent_am_starts": masters, "thin_limit": 9} | more))
         self.now_ms = 1_000_000
 
     def submit(self, leaf: int = 0, size: int = 1, user: str = "u", **more: Any) -> int:
