@@ -532,7 +532,8 @@ def test_a_sidecar_and_what_it_starts_are_ended_first_when_memory_runs_out(begin
     begins_with = max(begins_with, int(PLACE.read_text("ascii")))  # only root may make it less
     adjust = f"pathlib.Path('{PLACE}').write_text('{begins_with}')"
     child = f"import pathlib; print(pathlib.Path('{PLACE}').read_text())"
-    code = f"import pathlib, subprocess, sys; {adjust}; from treadle.process_limits import prefer_oom_kill; prefer_oom_kill(); "
+    code = f"import pathlib, subprocess, sys; {adjust}; "
+    code += "from treadle.process_limits import prefer_oom_kill; prefer_oom_kill(); "
     found = subprocess.run(
         [sys.executable, "-c", f"{code}subprocess.run([sys.executable, '-c', {child!r}])"],
         capture_output=True,

@@ -70,13 +70,13 @@ def test_the_compiled_share_that_it_shows_is_all_there_is_to_one(tmp_path: Path)
     (diff,) = (text for language, text in blocks(COMPILED) if language == "diff")
     applied = subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=diff, text=True, capture_output=True)
     assert applied.returncode == 0, f"the diff of the page does not fit the sources any more: {applied.stderr}"
-    has = "from treadle.policy.catalogue import BUILTIN_PARTS; from treadle.policy.shares.rules import RULES, even; "
+    code = """
+from treadle.policy.catalogue import BUILTIN_PARTS
+from treadle.policy.shares.rules import RULES, even
+assert {each.make.steps for each in BUILTIN_PARTS if each.part == "share"} == RULES.keys()
+"""
     ended = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            has + "assert {own.make.steps for own in BUILTIN_PARTS if own.part == 'share'} == RULES.keys()",
-        ],
+        [sys.executable, "-c", code],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(tmp_path / "python")},
         capture_output=True,
