@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
-import io.treadle.shim.EngineView;
 import java.io.DataOutputStream;
 import java.io.FileOutputStream;
 import java.lang.management.ManagementFactory;
@@ -9,6 +8,7 @@ import java.lang.management.ThreadMXBean;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import org.apache.hadoop.test.GenericTestUtils;
 import org.apache.hadoop.util.Time;
@@ -76,7 +76,7 @@ public final class GreedyUsers {
       ask(am, 0, KEYS_OF_AN_APPLICATION, 1);
     }
     Mirror mirror = new Mirror(cluster.scheduler, cluster.scheduler.journal,
-        new MirrorSettings(16 << 20, Cluster.NEVER_MS, 200, 1000), new EngineView(cluster.scheduler.journal::nodeChanged));
+        new MirrorSettings(16 << 20, Cluster.NEVER_MS, 200, 1000), new HashMap<>());
     mirror.start(7);
     ThreadMXBean threads = ManagementFactory.getThreadMXBean();
     long[] cpuNs = new long[frames];

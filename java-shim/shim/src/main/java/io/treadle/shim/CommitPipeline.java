@@ -16,8 +16,11 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.locks.Lock;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.api.records.Resource;
 
 /**
  * Handles the engine's answers: commits, or in {@code observe_only} only judges, the guard against starvation, and
@@ -42,14 +45,15 @@ public class CommitPipeline {
   /** The rule for a feature that forbids the engine to schedule, or null. */
   private volatile String featureRefusal;
 
-  /** A pipeline that has committed nothing. */
-  public CommitPipeline(SchedulerPort port, ShimMetrics metrics, CommitSettings settings, EngineView view) {
+  /** A pipeline that has committed nothing; see {@link ContainerUpdates} for what is held on nodes. */
+  public CommitPipeline(SchedulerPort port, ShimMetrics metrics, CommitSettings settings, Map<NodeId, Resource> held,
+      Consumer<NodeId> heldChanged) {
     this.port = port;
     this.metrics = metrics;
-    this.committer = new Committer(port, settings, view);
+    this.committer = new Committer(port, settings, held);
     this.guard = new StarvationGuard(port, settings, committer,
         () -> metrics.add(ShimMetrics.Counter.PLACED_FOR_NEGLECTED, 1));
-    this.updates = new ContainerUpdates(port, settings, view);
+    this.updates = new ContainerUpdates(port, settings, held, heldChanged);
   }
 
   /** The guard that bounds how long a request waits next to idle resources. */

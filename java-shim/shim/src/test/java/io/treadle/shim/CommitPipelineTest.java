@@ -9,6 +9,7 @@ import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.metrics.ShimMetrics;
 import java.util.Collections;
+import java.util.HashMap;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
@@ -25,7 +26,7 @@ class CommitPipelineTest {
       CommitPipeline pipeline = new CommitPipeline(cluster.scheduler(),
           new ShimMetrics(),
           new CommitSettings(48, Proposer.NODE_STALE_MS, Time::monotonicNow),
-          new EngineView(any -> { }));
+          new HashMap<>(), any -> { });
       am.allocate("*", 5120, 3, Collections.emptyList());
       cluster.heartbeatAll();
       cluster.heartbeatAll();

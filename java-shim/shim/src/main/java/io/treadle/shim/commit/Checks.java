@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
-import io.treadle.shim.EngineView;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.NodeCondition;
 import io.treadle.shim.wire.Directory;
@@ -38,7 +37,8 @@ import org.apache.hadoop.yarn.util.resource.Resources;
 final class Checks {
   private final CapacityScheduler scheduler;
   private final CommitSettings settings;
-  private final EngineView view;
+  /** The amounts held on nodes. */
+  private final Map<NodeId, Resource> held;
   private final Directory directory;
   private final Map<Integer, Found<FiCaSchedulerApp>> applications = new HashMap<>();
   private final Map<CSQueue, Collection<FiCaSchedulerApp>> active = new IdentityHashMap<>();
@@ -49,10 +49,10 @@ final class Checks {
   private Found<FiCaSchedulerNode> latest;
 
   /** Checks of proposals whose indices mean what a directory says. */
-  Checks(CapacityScheduler scheduler, CommitSettings settings, EngineView view, Directory directory) {
+  Checks(CapacityScheduler scheduler, CommitSettings settings, Map<NodeId, Resource> held, Directory directory) {
     this.scheduler = scheduler;
     this.settings = settings;
-    this.view = view;
+    this.held = held;
     this.directory = directory;
   }
 
@@ -153,7 +153,7 @@ final class Checks {
 
   /** Whether the amount held on the node stays free. */
   private boolean leavesHeld(Placement placement, Assumptions assumed) {
-    Resource kept = view.held(placement.node.getNodeID());
+    Resource kept = held.isEmpty() ? null : held.get(placement.node.getNodeID());
     if (kept == null) {
       return true;
     }

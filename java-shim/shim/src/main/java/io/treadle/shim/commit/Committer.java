@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
-import io.treadle.shim.EngineView;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
@@ -10,6 +9,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
@@ -21,6 +21,7 @@ import java.util.function.IntSupplier;
 import org.apache.hadoop.thirdparty.com.google.common.collect.MapMaker;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
@@ -51,19 +52,19 @@ public final class Committer {
 
   private final SchedulerPort port;
   private final CommitSettings settings;
-  private final EngineView view;
+  private final Map<NodeId, Resource> held;
   /** By attempt; one that no thread refers to goes. */
   private final ConcurrentMap<ApplicationAttemptId, Lock> askLocks = new MapMaker().weakValues().makeMap();
 
   /**
    * Makes a committer.
    *
-   * @param view what is held on nodes stays free
+   * @param held the amounts that stay free on nodes; the link thread's
    */
-  public Committer(SchedulerPort port, CommitSettings settings, EngineView view) {
+  public Committer(SchedulerPort port, CommitSettings settings, Map<NodeId, Resource> held) {
     this.port = port;
     this.settings = settings;
-    this.view = view;
+    this.held = held;
   }
 
   /**
@@ -204,7 +205,7 @@ public final class Committer {
 
   /** Checks of one batch. */
   Checks checks(Directory directory) {
-    return new Checks(port.scheduler(), settings, view, directory);
+    return new Checks(port.scheduler(), settings, held, directory);
   }
 
   /** The gate that the stock scheduler keeps closed for a while after a restart, until nodes have come back. */

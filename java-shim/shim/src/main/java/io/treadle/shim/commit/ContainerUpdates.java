@@ -2,7 +2,6 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.Cap;
-import io.treadle.shim.EngineView;
 import io.treadle.shim.Log;
 import io.treadle.shim.NodeCondition;
 import io.treadle.shim.SchedulerPort;
@@ -13,12 +12,16 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.locks.Lock;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.apache.hadoop.thirdparty.com.google.common.collect.Iterators;
 import org.apache.hadoop.thirdparty.com.google.common.collect.Maps;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
@@ -30,11 +33,14 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.PendingAsk
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
+import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
  * Increases and promotions of containers. To the RM they are asks with a key that names the container; the only node
  * that can serve one is the container's own, so there is nothing for an engine to decide and the shim commits them by
- * itself. Decreases and demotions need no allocation and never come here.
+ * itself. While they wait for room it is held, where the stock scheduler would reserve it: one at a time on a node, and
+ * all of them together within the limits of users and queues. Decreases and demotions need no allocation and never come
+ * here. Used by the link thread only, except {@link #mark}.
  */
 public final class ContainerUpdates {
   private static final Log LOG = new Log(ContainerUpdates.class);
@@ -52,23 +58,54 @@ public final class ContainerUpdates {
   private static final long AGAIN_MS = 1000;
   /** The same of one whose node is full. */
   private static final long FULL_AGAIN_MS = 50;
+  /** How often the limits of what is held are looked at again. */
+  private static final long LIMITS_EVERY_MS = 1000;
 
   private final SchedulerPort port;
   private final CommitSettings settings;
   /** Who has updates that wait. */
   private final Map<ApplicationAttemptId, Round> marked = new LinkedHashMap<>();
-  private final EngineView view;
-  private final IncreaseHolds holds;
+  private final Map<NodeId, Hold> holds = new HashMap<>();
+  /** The amounts of {@link #holds}, and what they take of nodes, users and queues. */
+  private final Map<NodeId, Resource> held;
+  private Assumptions taken = new Assumptions();
+  private final Consumer<NodeId> changed;
   /** Steps that are left in this tick; by user. */
   private int stepsLeft;
   private final Map<String, Integer> stepsOfUser = new HashMap<>();
 
-  /** Updates of one scheduler's containers. */
-  public ContainerUpdates(SchedulerPort port, CommitSettings settings, EngineView view) {
+  /**
+   * Updates of one scheduler's containers.
+   *
+   * @param held gets the amounts held on nodes, where the engine and commits see so much less room; the link thread's
+   * @param changed called with each node on which more or less is held than before
+   */
+  public ContainerUpdates(SchedulerPort port, CommitSettings settings, Map<NodeId, Resource> held,
+      Consumer<NodeId> changed) {
     this.port = port;
     this.settings = settings;
-    this.view = view;
-    this.holds = new IncreaseHolds(port, view, this::checks);
+    this.held = held;
+    this.changed = changed;
+  }
+
+  /** The amount held on one node. */
+  private static final class Hold {
+    private final Placement placement;
+    private final long limitsMs;
+    /** The latest round that has found the update waiting. */
+    private Round round;
+    private int number;
+
+    Hold(Placement placement, Round round, long nowMs) {
+      this.placement = placement;
+      this.round = round;
+      this.number = round.number;
+      this.limitsMs = nowMs;
+    }
+
+    boolean isFor(FiCaSchedulerApp app, SchedulerRequestKey key) {
+      return placement.app == app && placement.key.equals(key);
+    }
   }
 
   /**
@@ -131,7 +168,8 @@ public final class ContainerUpdates {
         round.ended = Integer.MAX_VALUE;
       }
     }
-    holds.expire();
+    // of updates that the last round of their application has not found, or of attempts that have ended
+    release(hold -> hold.number < hold.round.ended || hold.placement.app.isStopped());
     return placed;
   }
 
@@ -187,46 +225,118 @@ public final class ContainerUpdates {
     RMContainer container = port.scheduler().getRMContainer(key.getContainerToUpdate());
     FiCaSchedulerNode node = container == null ? null : port.scheduler().getNode(container.getNodeId());
     Resource amount = app.getPendingAsk(key, ResourceRequest.ANY).getPerAllocationResource();
-    if (node == null || holds.leaveRoom(app, key, node, amount)) {
+    if (node == null || leaveRoom(app, key, node, amount)) {
       ready.add(key);
       return UPDATE + LOCKED;
     }
     round.fromMs = nowMs + FULL_AGAIN_MS;
-    if (!holds.isDue(app, key, round, node.getNodeID(), amount, nowMs)) {
+    if (!isDue(app, key, round, node.getNodeID(), amount, nowMs)) {
       return UPDATE;
     }
-    Lock lock = port.readLock();
-    lock.lock();
-    try {
+    SchedulerPort.locked(port.readLock(), () -> {
       Placement placement = prepare(app, key, container);
       if (placement != null) {
-        holds.hold(placement, container, round, nowMs);
+        hold(placement, container, round, nowMs);
       }
-    } finally {
-      lock.unlock();
-    }
+    });
     return UPDATE + LOCKED;
   }
 
   /** Releases the amounts held for updates: the engine does not schedule. */
   public void release() {
-    holds.clear();
+    release(hold -> true);
+  }
+
+  private void release(Predicate<Hold> condition) {
+    holds.values().stream().filter(condition).collect(Collectors.toList()).forEach(this::release);
+  }
+
+  private void release(Hold hold) {
+    NodeId node = hold.placement.node.getNodeID();
+    holds.remove(node);
+    taken.remove(hold.placement);
+    if (holds.isEmpty()) {
+      taken = new Assumptions();
+    }
+    held.remove(node);
+    changed.accept(node);
+  }
+
+  /** Whether a node has room for an update next to what is held for others. */
+  private boolean leaveRoom(FiCaSchedulerApp app, SchedulerRequestKey key, FiCaSchedulerNode node, Resource amount) {
+    Hold hold = holds.get(node.getNodeID());
+    Resource free = node.getUnallocatedResource();
+    return Resources.fitsIn(port.scheduler().getResourceCalculator(), amount,
+        hold == null || hold.isFor(app, key) ? free : Resources.subtract(free, hold.placement.capability));
+  }
+
+  /** Whether the node of an update is to be held now: nothing is held there, or it is time to look again. */
+  private boolean isDue(FiCaSchedulerApp app, SchedulerRequestKey key, Round round, NodeId node,
+      Resource amount, long nowMs) {
+    Hold hold = holds.get(node);
+    if (hold == null) {
+      return true;
+    }
+    if (!hold.isFor(app, key)) {
+      return false;
+    }
+    hold.round = round;
+    hold.number = round.number;
+    return nowMs - hold.limitsMs >= LIMITS_EVERY_MS || !hold.placement.capability.equals(amount);
+  }
+
+  /**
+   * Holds the room of a placement if its user and queue may use so much and the node has it at all. The caller holds a
+   * lock of the scheduler.
+   */
+  private void hold(Placement placement, RMContainer container, Round round, long nowMs) {
+    NodeId node = placement.node.getNodeID();
+    Hold before = holds.get(node);
+    if (before != null) {
+      release(before);
+    }
+    Resource most = Resources.subtract(placement.node.getTotalResource(), container.getAllocatedResource());
+    if (!Resources.fitsIn(port.scheduler().getResourceCalculator(), placement.capability, most)
+        || isOverLimit(placement, container)) {
+      return;
+    }
+    holds.put(node, new Hold(placement, round, nowMs));
+    taken.add(placement);
+    held.put(node, placement.capability);
+    changed.accept(node);
+  }
+
+  /** The resources come from other containers that end here: their usage no longer counts against their queues then. */
+  private boolean isOverLimit(Placement placement, RMContainer container) {
+    List<RMContainer> others = placement.node.getCopiedListOfRunningContainers();
+    others.remove(container);
+    others.forEach(other -> count(other, placement, -1));
+    try {
+      return checks().limitAgainst(placement, taken) != null;
+    } finally {
+      others.forEach(other -> count(other, placement, 1));
+    }
+  }
+
+  private void count(RMContainer other, Placement placement, int sign) {
+    FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(other.getApplicationAttemptId());
+    for (CSQueue queue = app == null ? null : (CSQueue) app.getQueue(); queue != null; queue = queue.getParent()) {
+      if ((placement.leaf.getQueuePath() + ".").startsWith(queue.getQueuePath() + ".")) {
+        taken.take(queue, placement.node.getPartition(), Resources.multiply(other.getAllocatedResource(), sign));
+      }
+    }
   }
 
   private int placeLocked(FiCaSchedulerApp app, List<SchedulerRequestKey> keys, BooleanSupplier mayCommit) {
-    int placed = 0;
-    Lock lock = port.writeLock();
-    lock.lock();
-    try {
+    AtomicInteger placed = new AtomicInteger();
+    SchedulerPort.locked(port.writeLock(), () -> {
       for (SchedulerRequestKey key : keys) {
         if (mayCommit.getAsBoolean() && placeOne(app, key)) {
-          placed++;
+          placed.incrementAndGet();
         }
       }
-    } finally {
-      lock.unlock();
-    }
-    return placed;
+    });
+    return placed.get();
   }
 
   private boolean placeOne(FiCaSchedulerApp app, SchedulerRequestKey key) {
@@ -238,7 +348,7 @@ public final class ContainerUpdates {
         return false;
       }
       Placement placement = prepare(app, key, container);
-      return placement != null && holds.leaveRoom(app, key, placement.node, placement.capability)
+      return placement != null && leaveRoom(app, key, placement.node, placement.capability)
           && TreadleCommitRequest.tryCommit(scheduler, scheduler.getClusterResource(), placement) != null;
     } catch (Throwable e) {
       LOG.failure("a container update", e);
@@ -247,7 +357,7 @@ public final class ContainerUpdates {
   }
 
   private Checks checks() {
-    return new Checks(port.scheduler(), settings, view, null);
+    return new Checks(port.scheduler(), settings, held, null);
   }
 
   /** What would serve an update; null if it has to wait. */
@@ -291,15 +401,15 @@ public final class ContainerUpdates {
   }
 
   /** A look at all updates of an application, in turns. */
-  static final class Round {
+  private static final class Round {
     /** When it goes on. */
     private long fromMs;
     /** Whether an update waits, or may since the AM has asked again. */
     private boolean found;
     private Iterator<SchedulerRequestKey> keys = Collections.emptyIterator();
     /** Which round this is, from 1; and the last one that has come to its end. */
-    int number;
-    volatile int ended;
+    private int number;
+    private volatile int ended;
 
     Round(long fromMs) {
       this.fromMs = fromMs;

@@ -2,7 +2,6 @@
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.Cap;
-import io.treadle.shim.EngineView;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
@@ -11,11 +10,13 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
@@ -54,11 +55,11 @@ public final class Mirror implements Directory {
   private int indicesAtSnapshot;
 
   /** A mirror that has to be {@link #start started} before it is used. */
-  public Mirror(SchedulerPort port, Journal journal, MirrorSettings settings, EngineView view) {
+  public Mirror(SchedulerPort port, Journal journal, MirrorSettings settings, Map<NodeId, Resource> held) {
     this.port = port;
     this.journal = journal;
     this.settings = settings;
-    nodes = new NodeSection(settings, view);
+    nodes = new NodeSection(settings, held);
     applications = new ApplicationSection(settings.ofUser, queues);
     asks = new AskSection(nodes);
     containers = new ContainerSection(nodes);

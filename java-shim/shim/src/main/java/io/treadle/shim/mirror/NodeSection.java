@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
-import io.treadle.shim.EngineView;
 import io.treadle.shim.NodeCondition;
 import io.treadle.shim.wire.Section;
 import java.util.Arrays;
@@ -42,14 +41,14 @@ final class NodeSection {
   private final Map<String, Integer> places = new HashMap<>();
   private boolean newPlaces;
   private final Sweep sweep;
-  private final EngineView view;
+  private final Map<NodeId, Resource> held;
   /** Nodes whose attributes could not be read, since the RM changed them meanwhile. */
   private final Set<NodeId> attributesLater = new HashSet<>();
   private long countedMs;
   private long frame;
 
-  NodeSection(MirrorSettings settings, EngineView view) {
-    this.view = view;
+  NodeSection(MirrorSettings settings, Map<NodeId, Resource> held) {
+    this.held = held;
     sweep = new Sweep(settings.nodeReviewMs);
   }
 
@@ -123,7 +122,7 @@ final class NodeSection {
     // before that it does not go stale
     row.dueMs = !usable ? draft.monotonicMs : Math.min(node.getLastHeartbeatMonotonicTime()
         + draft.settings.staleAfterMs, draft.monotonicMs + TURNS * draft.settings.nodeReviewMs);
-    Resource kept = view.held(id);
+    Resource kept = held.get(id);
     row.partition = node.getPartition();
     write(draft, row, usable ? USABLE : UNUSABLE, node.getTotalResource(),
         kept == null ? node.getUnallocatedResource() : Resources.subtract(node.getUnallocatedResource(), kept));

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.cluster;
 
-import io.treadle.shim.EngineView;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.wire.Fate;
 import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
@@ -28,7 +30,7 @@ public final class Proposer {
   private final NamedIndices indices = new NamedIndices();
   private final List<int[]> proposals = new ArrayList<>();
   private final Committer committer;
-  private final EngineView view = new EngineView(node -> { });
+  private final Map<NodeId, Resource> held = new HashMap<>();
   private int limit = Integer.MAX_VALUE;
   private BooleanSupplier mayCommit = () -> true;
   private BooleanSupplier isOver = () -> false;
@@ -40,7 +42,7 @@ public final class Proposer {
 
   /** Proposes to one cluster. */
   public Proposer(ClusterFixture cluster, CommitSettings settings) {
-    committer = new Committer(cluster.scheduler(), settings, view);
+    committer = new Committer(cluster.scheduler(), settings, held);
   }
 
   /** The committer. */
@@ -48,9 +50,9 @@ public final class Proposer {
     return committer;
   }
 
-  /** What the engine is shown otherwise. */
-  public EngineView view() {
-    return view;
+  /** The amounts held on nodes. */
+  public Map<NodeId, Resource> held() {
+    return held;
   }
 
   /** The indices given out so far. */

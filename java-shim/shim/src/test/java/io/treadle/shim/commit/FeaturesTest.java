@@ -98,7 +98,7 @@ class FeaturesTest {
   void increaseIsPlacedOnItsOwnNodeWithoutAnEngine() throws Exception {
     ContainerId id = runContainer();
     ContainerUpdates updates =
-        new ContainerUpdates(cluster.scheduler(), settings, proposer.view());
+        new ContainerUpdates(cluster.scheduler(), settings, proposer.held(), any -> { });
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 3072);
     updates.mark(app.getApplicationAttemptId());
     assertEquals(1, updates.place(() -> true));
@@ -112,7 +112,7 @@ class FeaturesTest {
   void increaseBeyondTheNodeWaits() throws Exception {
     ContainerId id = runContainer();
     ContainerUpdates updates =
-        new ContainerUpdates(cluster.scheduler(), settings, proposer.view());
+        new ContainerUpdates(cluster.scheduler(), settings, proposer.held(), any -> { });
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 8192);
     updates.markAll();
     int locks = cluster.scheduler().writeLocks();
@@ -131,7 +131,7 @@ class FeaturesTest {
         .set("root.a.maximum-capacity", "25"));
     long[] nowMs = {Time.monotonicNow()};
     ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(),
-        new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs[0]), proposer.view());
+        new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs[0]), proposer.held(), any -> { });
     ContainerId id = runContainer();
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
     updates.mark(app.getApplicationAttemptId());
@@ -154,16 +154,16 @@ class FeaturesTest {
     am.allocate("*", 2048, 3, Collections.emptyList());
     proposer.add(app, PRIORITY, node).add(app, PRIORITY, node).commit();
     ContainerUpdates updates =
-        new ContainerUpdates(cluster.scheduler(), settings, proposer.view());
+        new ContainerUpdates(cluster.scheduler(), settings, proposer.held(), any -> { });
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
     updates.mark(app.getApplicationAttemptId());
     assertEquals(0, updates.place(() -> true));
-    assertEquals(3072, proposer.view().held(node.getNodeId()).getMemorySize());
+    assertEquals(3072, proposer.held().get(node.getNodeId()).getMemorySize());
     assertEquals(Fate.NODE_FULL, proposer.add(app, PRIORITY, node).commit().fate(0));
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 3072);
     updates.mark(app.getApplicationAttemptId());
     assertEquals(1, updates.place(() -> true), "2 GB are free");
-    assertNull(proposer.view().held(node.getNodeId()));
+    assertNull(proposer.held().get(node.getNodeId()));
     assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
@@ -174,7 +174,7 @@ class FeaturesTest {
     am.allocate("*", 2048, 2, Collections.emptyList());
     CommitResult others = proposer.add(app, PRIORITY, node).add(app, PRIORITY, node).commit();
     ContainerUpdates updates =
-        new ContainerUpdates(cluster.scheduler(), settings, proposer.view());
+        new ContainerUpdates(cluster.scheduler(), settings, proposer.held(), any -> { });
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
     updates.mark(app.getApplicationAttemptId());
     assertEquals(0, updates.place(() -> true));
@@ -220,16 +220,16 @@ class FeaturesTest {
     am.sendContainerResizingRequest(increases);
     long[] nowMs = {Time.monotonicNow()};
     ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(),
-        new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs[0]), proposer.view());
+        new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs[0]), proposer.held(), any -> { });
     updates.mark(app.getApplicationAttemptId());
     assertEquals(0, updates.place(() -> true));
-    long first = full.stream().filter(next -> proposer.view().held(next.getNodeId()) != null).count();
+    long first = full.stream().filter(next -> proposer.held().get(next.getNodeId()) != null).count();
     assertTrue(first > 0 && first <= 20, "" + first);
     for (int tick = 0; tick < 20; tick++) {
       nowMs[0] += 50;
       updates.place(() -> true);
     }
-    assertEquals(many, full.stream().filter(next -> proposer.view().held(next.getNodeId()) != null).count());
+    assertEquals(many, full.stream().filter(next -> proposer.held().get(next.getNodeId()) != null).count());
   }
 
   @Test
@@ -239,12 +239,12 @@ class FeaturesTest {
         .set("root.a.maximum-capacity", "25"));
     ContainerId id = runContainer();
     ContainerUpdates updates =
-        new ContainerUpdates(cluster.scheduler(), settings, proposer.view());
+        new ContainerUpdates(cluster.scheduler(), settings, proposer.held(), any -> { });
     for (int memoryMb : new int[] {8192, 7168}) {
       resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, memoryMb);
       updates.mark(app.getApplicationAttemptId());
       assertEquals(0, updates.place(() -> true));
-      assertNull(proposer.view().held(node.getNodeId()), "" + memoryMb);
+      assertNull(proposer.held().get(node.getNodeId()), "" + memoryMb);
     }
   }
 
@@ -253,27 +253,27 @@ class FeaturesTest {
     ContainerId id = runContainer();
     long[] nowMs = {Time.monotonicNow()};
     ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(),
-        new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs[0]), proposer.view());
+        new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs[0]), proposer.held(), any -> { });
     am.allocate("*", 2048, 3, Collections.emptyList());
     proposer.add(app, PRIORITY, node).add(app, PRIORITY, node).commit();
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
     updates.markAll();
     updates.place(() -> true);
-    assertNotNull(proposer.view().held(node.getNodeId()));
+    assertNotNull(proposer.held().get(node.getNodeId()));
     am.allocate("*", 1024, 0, Collections.singletonList(id));
     cluster.rm().drainEvents();
     nowMs[0] += 1000;
     updates.place(() -> true);
     nowMs[0] += 1000;
     updates.place(() -> true);
-    assertNull(proposer.view().held(node.getNodeId()));
+    assertNull(proposer.held().get(node.getNodeId()));
   }
 
   @Test
   void increaseOfAnEndedContainerIsTakenBack() throws Exception {
     ContainerId id = runContainer();
     ContainerUpdates updates =
-        new ContainerUpdates(cluster.scheduler(), settings, proposer.view());
+        new ContainerUpdates(cluster.scheduler(), settings, proposer.held(), any -> { });
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 3072);
     am.allocate("*", 1024, 0, Collections.singletonList(id));
     cluster.rm().drainEvents();

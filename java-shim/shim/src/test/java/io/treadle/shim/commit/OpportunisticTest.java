@@ -6,12 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
-import io.treadle.shim.EngineView;
 import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.util.Time;
@@ -58,7 +58,7 @@ class OpportunisticTest {
     cluster.scheduler().setClosed(true);
     updates = new ContainerUpdates(cluster.scheduler(),
         new CommitSettings(48, Proposer.NODE_STALE_MS, Time::monotonicNow),
-        new EngineView(any -> { }));
+        new HashMap<>(), any -> { });
   }
 
   @AfterEach

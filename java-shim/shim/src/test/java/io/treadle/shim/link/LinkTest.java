@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
-import io.treadle.shim.EngineView;
 import io.treadle.shim.ShimConfig;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.metrics.ShimMetrics;
@@ -22,6 +21,7 @@ import io.treadle.shim.wire.Section;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -76,7 +76,7 @@ class LinkTest {
     cluster = ClusterFixture.cluster().start();
     cluster.node("h1", 8192, 8);
     mirror = new Mirror(cluster.scheduler(), new Journal(1024), new MirrorSettings(1 << 20, 1000, 200, 1000),
-        new EngineView(node -> { }));
+        new HashMap<>());
   }
 
   private void start() throws Exception {

@@ -11,7 +11,7 @@ import java.util.function.BooleanSupplier;
 /** A scheduler that is always ready, and does nothing with answers; tests override what they need. */
 class NoHandler extends CommitPipeline {
   NoHandler() {
-    super(null, new ShimMetrics(), new CommitSettings(1, 0, () -> 0), null);
+    super(null, new ShimMetrics(), new CommitSettings(1, 0, () -> 0), null, null);
   }
 
 

@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import io.treadle.shim.EngineView;
 import io.treadle.shim.Json;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.Journal;
@@ -21,6 +20,7 @@ import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -35,7 +35,7 @@ class StatusReportsTest {
   private final ShimMetrics metrics = new ShimMetrics();
   private final List<String> read = new ArrayList<>();
   private final StatusReports reports = new StatusReports(clock::get,
-      new Mirror(null, new Journal(16), new MirrorSettings(1 << 20, 1000, 200, 1000), new EngineView(node -> { })),
+      new Mirror(null, new Journal(16), new MirrorSettings(1 << 20, 1000, 200, 1000), new HashMap<>()),
       new NoHandler() {
         @Override
         public void status(boolean guarantees, boolean order, Map<Integer, String> diagnostics, Directory directory) {

@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
-import io.treadle.shim.EngineView;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.ShimConfig;
 import io.treadle.shim.cluster.ClusterFixture;
@@ -16,6 +15,7 @@ import io.treadle.shim.mirror.MirrorSettings;
 import io.treadle.shim.wire.FrameWriter.FrameTooSmallException;
 import io.treadle.shim.wire.Section;
 import java.io.IOException;
+import java.util.HashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Lock;
 import org.apache.hadoop.conf.Configuration;
@@ -41,7 +41,7 @@ class WhoseFailureTest {
     Configuration conf = new Configuration(false);
     conf.set(ShimConfig.MODE, "enforce");
     Mirror mirror = new Mirror(port, new Journal(16), new MirrorSettings(1 << 16, 1000, 200, 1000),
-        new EngineView(node -> { }));
+        new HashMap<>());
     Link link = new Link("whose-failure", mirror, lease, new CountingSource(), new NoHandler(), metrics, () -> true,
         ShimConfig.read(conf));
     link.start();

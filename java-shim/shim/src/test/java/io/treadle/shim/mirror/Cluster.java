@@ -3,10 +3,10 @@ package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.treadle.shim.EngineView;
 import io.treadle.shim.ShimConfig;
 import io.treadle.shim.wire.Directory;
 import java.io.IOException;
+import java.util.HashMap;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.util.Time;
@@ -50,7 +50,7 @@ final class Cluster implements AutoCloseable {
     scheduler = (TappedScheduler) rm.getResourceScheduler();
     this.settings = settings;
     modelCheck = new ModelCheck(scheduler);
-    mirror = new Mirror(scheduler, scheduler.journal, settings, new EngineView(scheduler.journal::nodeChanged));
+    mirror = new Mirror(scheduler, scheduler.journal, settings, new HashMap<>());
     mirror.start(epoch);
   }
 
@@ -114,7 +114,7 @@ final class Cluster implements AutoCloseable {
   /** Shim and engine begin with nothing: all that is known comes from the scheduler. */
   void failOver() {
     mirror.hungUp();
-    mirror = new Mirror(scheduler, scheduler.journal, settings, new EngineView(scheduler.journal::nodeChanged));
+    mirror = new Mirror(scheduler, scheduler.journal, settings, new HashMap<>());
     mirror.start(++epoch);
     int snapshots = model.snapshots;
     model = new EngineModel();

@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 
 import io.treadle.plans.AttemptKey;
-import io.treadle.shim.EngineView;
 import io.treadle.shim.wire.FrameReader;
 import io.treadle.shim.wire.Section;
 import java.io.IOException;
@@ -15,6 +14,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
@@ -156,7 +156,7 @@ class KeyRollOverTest {
       try (MockRM second = new MockRM(conf, first.getRMStateStore())) {
         second.start();
         TappedScheduler scheduler = (TappedScheduler) second.getResourceScheduler();
-        Mirror mirror = new Mirror(scheduler, scheduler.journal, reviewed(), new EngineView(any -> { }));
+        Mirror mirror = new Mirror(scheduler, scheduler.journal, reviewed(), new HashMap<>());
         mirror.start(78);
         mirror.keysFor(Collections.singleton("TEZ"));
         node.setResourceTrackerService(second.getResourceTrackerService());

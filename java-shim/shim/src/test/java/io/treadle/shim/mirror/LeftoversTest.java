@@ -4,11 +4,11 @@ package io.treadle.shim.mirror;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.EngineView;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.ContainerUpdates;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
@@ -47,7 +47,7 @@ class LeftoversTest {
       MockNM stays = cluster.rm.registerNode("stays:1", 16 * 1024, 16);
       cluster.tickAndCheck();
       ContainerUpdates updates = new ContainerUpdates(cluster.scheduler,
-          new CommitSettings(48, Cluster.NEVER_MS, Time::monotonicNow), new EngineView(node -> { }));
+          new CommitSettings(48, Cluster.NEVER_MS, Time::monotonicNow), new HashMap<>(), any -> { });
       round(cluster, updates, stays, 0, 100);
       long before = Reach.from(Arrays.asList(cluster.mirror, updates)).count();
       round(cluster, updates, stays, 100, 100 + MANY);
