@@ -36,7 +36,7 @@ build/.jar: $(JAVA_SOURCES) | prerequisites
 # So that no first start of a sidecar has to wait for the compiler.
 build/.kernels: $(KERNEL_SOURCES) build/.venv
 	@echo "Compiling the engine's kernels"
-	@$(BIN)/treadle sidecar --warm-up
+	@$(BIN)/treadle sidecar warm-up
 	@touch $@
 
 .PHONY: venv

@@ -37,7 +37,7 @@ case $role in
     wait
     exit 1
     ;;
-  sidecar) exec treadle sidecar --external --connection-file /run/treadle/connection.json \
+  sidecar) exec treadle sidecar run --external --connection-file /run/treadle/connection.json \
     --config "$HADOOP_CONF_DIR/treadle.yaml" "$@" ;;
   # Holds the network that ResourceManager and sidecar share, so that either can be started anew alone.
   host) exec sleep infinity ;;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -9,21 +10,38 @@ import treadle
 from treadle import __version__
 from treadle.errors import UserError, unknown
 
+HEAD: Final = ("title", "use when", "requires", "evidence")
+"""The fields at the head of a ready-made policy's file. Evidence is ``POINT; FIGURE`` of docs/gains.md, or
+``building block``."""
+TRY_ORDER: Final = (
+    *("fair-finish", "fair", "capacity", "fifo", "srpt", "slearn", "slearn-history", "hdrf", "hdrf-srpt", "drf"),
+    *("tetris", "graphene", "phoenix", "mapreduce-workers"),
+)
+"""The ready-made policies in the order in which one should try them; the first one is recommended."""
+
 _PACKAGE: Final = Path(treadle.__file__).resolve().parent
 
 
+def policies_folder() -> Path:
+    """Return the folder of the ready-made policies: of the package, or of the sources that it runs from."""
+    return _folder("policies", "conf/policies")
+
+
 def ready_made() -> dict[str, Path]:
-    """Return the files of the ready-made policies by name, from the package or a source checkout."""
-    return _carried("policies", "conf/policies")
+    """Return the files of the ready-made policies by name."""
+    return _files(policies_folder())
 
 
 def examples() -> dict[str, Path]:
     """Return the files of the example scenarios by name; the package lacks those of the traces in ``data``."""
-    return _carried("examples", "docs/examples/simulate")
+    return _files(_folder("examples", "docs/examples/simulate"))
 
 
-def _carried(name: str, source: str) -> dict[str, Path]:
-    folder = _PACKAGE / name if (_PACKAGE / name).is_dir() else _PACKAGE.parents[1] / source
+def _folder(name: str, source: str) -> Path:
+    return _PACKAGE / name if (_PACKAGE / name).is_dir() else _PACKAGE.parents[1] / source
+
+
+def _files(folder: Path) -> dict[str, Path]:
     return {file.stem: file for file in sorted(folder.glob("*.yaml"), key=lambda file: file.stem)}
 
 
@@ -69,15 +87,14 @@ def _kinds(file: Path) -> str:
     return " ".join(f"{part}={chosen.get(part, {}).get('kind', DEFAULTS[part])}" for part in PART_KINDS)
 
 
-def summary(file: Path) -> str:
-    """Return the first sentence of the comment that a policy's file begins with, and the one about preemption."""
-    lines = []
-    for line in file.read_text("utf-8").splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line.lstrip("# ").rstrip())
-    first, *others = " ".join(lines).rstrip(".").split(". ")
-    return ". ".join([first, *(each for each in others if "preemption monitor" in each)])
+def about(file: Path) -> dict[str, str]:
+    """Return the entries of `HEAD` of a ready-made policy, from lines such as ``# use when: nodes differ``.
+
+    Raises:
+        KeyError: one is missing.
+    """
+    found = dict(re.findall(r"^# ([a-z ]+): (.+)$", file.read_text("utf-8"), re.MULTILINE))
+    return {field: found[field] for field in HEAD}
 
 
 def find_policy(wanted: str, folder: Path = Path(), where: str = "") -> Path:

@@ -48,10 +48,10 @@ def printed_by(arguments: Sequence[str]) -> str:
 
 
 def results_of(arguments: Sequence[str], scratch: Path) -> str:
-    """Run a command with ``--json FILE``; return its exit code and what it wrote to the file, without times."""
+    """Run a command with ``--out FILE``; return its exit code and what it wrote to the file, without times."""
     file = scratch / "results.json"
     file.unlink(missing_ok=True)
-    printed = printed_by([*arguments, "--json", str(file)])
+    printed = printed_by([*arguments, "--out", str(file)])
     if not file.exists() or file.stat().st_size == 0:  # it is made before the work, and stays empty where that fails
         return printed
     return printed.partition("\n")[0] + "\n" + lines_of(json.loads(file.read_text("utf-8")))

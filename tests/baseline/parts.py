@@ -27,7 +27,7 @@ RECORDED: Final = SCENARIOS / "map-reduce.yaml"
 PLANNED: Final = SCENARIOS / "tez-narrow.yaml"
 """What `graphene` is recorded on: a DAG without plans would not show what it does."""
 
-GENERATED: Final = ("dags", "generate", "--seed", "1..3", "--stages", "8..16", "--tasks", "80..200")
+GENERATED: Final = ("lab", "dags", "--seed", "1..3", "--stages", "8..16", "--tasks", "80..200")
 HASH: Final = re.compile(r"\b[0-9a-f]{16}\b")
 """Of the code that decides: another one for the same behaviour."""
 EXPLAINED: Final = "capacity"
@@ -71,9 +71,9 @@ def _results(name: str, *command: str) -> Output:
 def _share(_: Path) -> Iterator[Output]:
     for tree in sorted((ROOT / "docs" / "examples" / "share").glob("*.yaml")):
         for algorithm in ALGORITHMS:
-            command = ("share", str(tree), "--algorithm", algorithm)
+            command = ("lab", "share", str(tree), "--algorithm", algorithm)
             yield Output(f"share/{tree.stem}-{algorithm}.txt", partial(_printed, command))
-            yield Output(f"share/{tree.stem}-{algorithm}.json", partial(_printed, (*command, "--json")))
+            yield Output(f"share/{tree.stem}-{algorithm}.json", partial(_printed, (*command, "--output=json")))
 
 
 def _simulate(_: Path) -> Iterator[Output]:
@@ -103,28 +103,30 @@ def _plan(_: Path) -> Iterator[Output]:
 def _planned(scratch: Path) -> str:
     """Return the plans of the DAGs that `GENERATED` makes."""
     file = scratch / "generated.jsonl"
-    made = printed_by((*GENERATED, "--output", str(file)))
-    planned = results_of(("plan", str(file), "--budget-schedules", "100", "--algorithm", "all"), scratch)
+    made = printed_by((*GENERATED, "--out", str(file)))
+    planned = results_of(("lab", "plan", str(file), "--budget-schedules", "100", "--algorithm", "all"), scratch)
     return made.partition("\n")[0] + "\n" + planned
 
 
 def _reproduce(_: Path) -> Iterator[Output]:
-    yield _results("reproduce/graphene.json", "reproduce", "graphene", "--generated", "--quick", "--jobs", "6")
+    yield _results("reproduce/graphene.json", "lab", "reproduce", "graphene", "--generated", "--quick", "--jobs", "6")
     for name, options in {"": (), "-model": ("--model",), "-dags": ("--dags", "--model", "--jobs", "30")}.items():
         yield Output(f"reproduce/slearn{name}.json", partial(_slearn, options))
 
-    yield _results("reproduce/omega.json", "reproduce", "omega", "--quick", "--figure", "14", "--seeds", "1")
-    yield _results("reproduce/omega-mapreduce.json", "reproduce", "omega", "--quick", "--figure", "15", "--seeds", "1")
+    yield _results("reproduce/omega.json", "lab", "reproduce", "omega", "--quick", "--figure", "14", "--seeds", "1")
+    yield _results(
+        "reproduce/omega-mapreduce.json", "lab", "reproduce", "omega", "--quick", "--figure", "15", "--seeds", "1"
+    )
     phoenix = ("--quick", "--seeds", "1", "--step", "200")
-    yield _results("reproduce/phoenix.json", "reproduce", "phoenix", *phoenix)
+    yield _results("reproduce/phoenix.json", "lab", "reproduce", "phoenix", *phoenix)
     hdrf = ("--section", "5.2", "--seeds", "1", "--processes", "1")
-    yield _results("reproduce/hdrf.json", "reproduce", "hdrf", *hdrf)
+    yield _results("reproduce/hdrf.json", "lab", "reproduce", "hdrf", *hdrf)
 
 
 def _slearn(options: tuple[str, ...], scratch: Path) -> str:
     sizes = ("--jobs", "40", "--nodes", "10")
     extract = write_extract(scratch)
-    return results_of(("reproduce", "slearn", "--quick", "--trace", str(extract), *sizes, *options), scratch)
+    return results_of(("lab", "reproduce", "slearn", "--quick", "--trace", str(extract), *sizes, *options), scratch)
 
 
 def _engine(kept: Path) -> Iterator[Output]:
@@ -174,7 +176,7 @@ def _examined(properties: Mapping[str, str], scratch: Path) -> str:
     write_site(conf, dict(properties))
     only = [word for check in DOCTOR for word in ("--only", check)]
     places = ("--hadoop-conf", str(conf), "--prefix", str(scratch / "opt"))
-    return printed_by(("doctor", "--pre", "--json", *only, *places))
+    return printed_by(("doctor", "--pre", "--output=json", *only, *places))
 
 
 def _help(_: Path) -> Iterator[Output]:
@@ -199,12 +201,14 @@ def commands() -> Iterator[tuple[str, ...]]:
 def _speed(_: Path) -> Iterator[Output]:
     measured = [word for name in MEASURED for word in ("--policy", str(policies()[name]))]
     for name, options in {"engine": measured, "simulator": []}.items():
-        yield Output(f"speed/{name}.json", partial(_measured, ("bench", name, "--quick", *options)), compared=False)
+        yield Output(
+            f"speed/{name}.json", partial(_measured, ("lab", "bench", name, "--quick", *options)), compared=False
+        )
 
 
 def _measured(command: tuple[str, ...], scratch: Path) -> str:
     file = scratch / "speed.json"
-    printed = printed_by((*command, "--json", str(file)))
+    printed = printed_by((*command, "--out", str(file)))
     return file.read_text("utf-8") if file.exists() else printed
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from treadle_lab.cli.bench.cluster import app
+from treadle_lab.cli.lab.bench.cluster import app
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
 
@@ -17,7 +17,7 @@ def test_every_mode_places_containers_for_as_long_as_is_measured(tmp_path: Path)
     chosen = ["async-1", "treadle", "floor"]
     arguments = [
         "--backlog",
-        "--json",
+        "--out",
         str(tmp_path / "r.json"),
         "--nodes",
         "20",
@@ -26,7 +26,7 @@ def test_every_mode_places_containers_for_as_long_as_is_measured(tmp_path: Path)
         "--preferred-nodes",
         "2",
     ]
-    arguments += ["--warm-s", "3", "--window-s", "5", "--stall-s", "90", "--keep", str(tmp_path / "runs")]
+    arguments += ["--warm-s", "3", "--window-s", "5", "--stall-s", "90", "--folder", str(tmp_path / "runs")]
     for mode in chosen:
         arguments += ["--mode", mode]
     outcome = CliRunner().invoke(app, arguments)

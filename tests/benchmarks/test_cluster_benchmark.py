@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from treadle_lab.cli.bench.cluster import app
+from treadle_lab.cli.lab.bench.cluster import app
 from treadle_lab.sls.load import MODES
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
@@ -20,7 +20,7 @@ TASKS = 40
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("bench")
-    arguments = ["--json", str(folder / "results.json"), "--keep", str(folder / "runs")]
+    arguments = ["--out", str(folder / "results.json"), "--folder", str(folder / "runs")]
     arguments += ["--stall-s", "90", "--nodes", "20", "--jobs", str(JOBS), "--tasks", str(TASKS), "--task-ms", "1000"]
     outcome = CliRunner().invoke(app, arguments)
     assert outcome.exit_code == 0, outcome.output

@@ -183,7 +183,9 @@ def of_kills(work: Slice) -> None:
 
         looked = _look(work)
         env = {**os.environ, MARK: str(cluster.folder)}
-        with subprocess.Popen([sys.executable, "-c", "input()", "sidecar", "--managed"], env=env, stdin=PIPE) as second:
+        with subprocess.Popen(
+            [sys.executable, "-c", "input()", "sidecar", "run", "--managed"], env=env, stdin=PIPE
+        ) as second:
             one_sidecar(cluster, looked, [second.pid], timeout_s=5)
             second.kill()
         _verdict(work, "kills a second sidecar", _found(looked, "there are"))

@@ -140,7 +140,7 @@ def test_spark_counts_words_with_dynamic_allocation(cluster: DockerCluster) -> N
     assert "property" in cluster.read(f"{HOME}/words")
 
     def remembered() -> bool:
-        show = "treadle profiles show spark-words --json --store /var/lib/hadoop/profiles/profiles.db 2>&1 || true"
+        show = "treadle history show spark-words -o json --store /var/lib/hadoop/profiles/profiles.db 2>&1 || true"
         return "runJob at SparkHadoopWriter" in cluster.run_in("sidecar", "sh", "-c", show)
 
     # jobs are remembered with the frames of later ones

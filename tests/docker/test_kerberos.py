@@ -17,7 +17,7 @@ from treadle_lab.minicluster.site import FRUGAL
 HISTORY = "http://history:19888"
 SHELLS = "org.apache.hadoop.yarn.applications.distributedshell.Client"
 STORE = f"{LOGS}/profiles.db"
-IMPORT = f"profiles import --store {STORE} --history-server {HISTORY}"
+IMPORT = f"history import --store {STORE} --history-server {HISTORY}"
 CONFIG = "/var/lib/hadoop/policy/treadle.yaml"
 STRANGER = "nobody"
 NONE = f"FILE:{LOGS}/no-tickets"
@@ -58,7 +58,7 @@ def test_a_map_only_job_runs_as_its_user_and_its_history_is_read(secure: SecureC
     def known() -> bool:
         taken_in = secure.command(*IMPORT.split())
         assert taken_in.returncode == 0, taken_in.stderr
-        return "alice" in secure.command("profiles", "list", "--store", STORE).stdout
+        return "alice" in secure.command("history", "list", "--store", STORE).stdout
 
     # it moves what jobs leave every few seconds
     secure.wait_for("job in the history", known, 240, poll_s=3)
@@ -127,7 +127,7 @@ def test_a_policy_is_taken_over_by_an_administrator_with_tickets(secure: SecureC
 def test_doctor_reads_the_resource_managers_pages(
     secure: SecureCluster, login: str, tickets: str, code: int, says: str
 ) -> None:
-    doctor = f"{login}treadle doctor --only reach --hadoop-conf /opt/hadoop/conf --rm http://rm:8088 --json"
+    doctor = f"{login}treadle doctor --only reach --hadoop-conf /opt/hadoop/conf --rm http://rm:8088 -o json"
     done = secure.container("rm").exec_run(["sh", "-c", doctor], user="hadoop", environment={"KRB5CCNAME": tickets})
     assert (done.exit_code, says in done.output.decode()) == (code, True), done.output.decode()
 
@@ -139,7 +139,7 @@ def test_explain_says_why_an_ask_waits(secure: SecureCluster) -> None:
     job = secure.submit("waits", START, "job", SHELLS, *words)
     identity = str(job.application()["id"])
     # the sidecar needs no tickets for it: the settings' file says where it is asked
-    explain = ["treadle", "explain", identity, "--config", CONFIG, "--json"]
+    explain = ["treadle", "explain", identity, "--config", CONFIG, "--output=json"]
     sidecar = secure.container("sidecar")
 
     def waits() -> bool:

@@ -45,7 +45,7 @@ class UpgradedCluster(DockerCluster):
 
     def install(self, home: str) -> str:
         """Run the RM with the jar and the sidecar of a Treadle that is there; return that one's version."""
-        jar = self.run_in("rm", f"{home}/bin/treadle", "jar").strip()
+        jar = self.run_in("rm", f"{home}/bin/treadle", "paths", "shim").strip()
         self.run_in("rm", "ln", "-sfn", jar, JAR, user="root")
         self.set_entry("rm", COMMAND, f"{home}/bin/treadle")
         self.restart(SHIM_CLASS)

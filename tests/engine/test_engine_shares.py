@@ -101,7 +101,7 @@ def test_b2_with_gpus_left_over(algorithm: str, in_the_end: tuple[int, int, int]
     """A counterexample for the paper's algorithm: 995 of 10,000 GPUs that n2.2 has no use for are not saturated.
 
     So what n2.2 holds counts in full for n2, and n1.1 takes the CPUs of n2.1 up to as much. (With servers and whole
-    tasks `treadle share` says the same.) The repaired one stays where it is filled from empty.
+    tasks `treadle lab share` says the same.) The repaired one stays where it is filled from empty.
     """
     cluster = Sleepers(TWO, nodes=1, cpu=10_000, gpu=10_000, settings=sharing("hdrf", **{"as": algorithm}))
     cluster.begin({"n1.1": (1000, 0), "n2.1": (1000, 1), "n2.2": (0, 1000)})

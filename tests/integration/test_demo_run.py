@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 def test_the_demo_places_every_container_survives_a_kill_and_leaves_nothing(tmp_path: Path) -> None:
     folder, results = tmp_path / "demo", tmp_path / "demo.json"
-    command = [sys.executable, "-m", "treadle", "demo", "--folder", str(folder), "--json", str(results)]
+    command = [sys.executable, "-m", "treadle", "demo", "--folder", str(folder), "--out", str(results)]
 
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1100)
 

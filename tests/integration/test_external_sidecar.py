@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 @contextmanager
 def external_sidecar(connection: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`treadle sidecar --external`, killed at the end."""
-    command = [sys.executable, "-m", "treadle", "sidecar", "--external", "--connection-file", str(connection)]
+    """`treadle sidecar run --external`, killed at the end."""
+    command = [sys.executable, "-m", "treadle", "sidecar", "run", "--external", "--connection-file", str(connection)]
     with connection.with_suffix(".log").open("ab") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:

@@ -77,8 +77,8 @@ def learning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Learning]:
 
 
 def show(learning: Learning, capsys: pytest.CaptureFixture[str], user: str, name: str) -> dict[str, list[list[int]]]:
-    """Return the recent runs of the stages of the nightly job of a user, by `treadle profiles show`."""
-    arguments = ["profiles", "show", name, "--store", str(learning.store), "--user", user, "--json"]
+    """Return the recent runs of the stages of the nightly job of a user, by `treadle history show`."""
+    arguments = ["history", "show", name, "--store", str(learning.store), "--user", user, "--output=json"]
     capsys.readouterr()
     if treadle(arguments) != 0:
         return {}
@@ -123,7 +123,7 @@ def test_the_second_run_of_two_users_jobs_gets_estimates_from_the_first(
         (first, second) = show(learning, capsys, user, name)["map"]
         assert (first[2], first[5]) == (5, -1), "five maps, of which nothing had been known"
         assert second[5] == first[3] > 500, "the second got the mean of the first"
-        assert treadle(["profiles", "show", name, "--store", str(learning.store), "--user", user]) == 0
+        assert treadle(["history", "show", name, "--store", str(learning.store), "--user", user]) == 0
         assert "hint for last" in capsys.readouterr().out
     wait_settled(cluster)
     assert_no_reduce_preempted(learning)
@@ -210,10 +210,10 @@ def test_what_the_cluster_did_is_decided_again_to_the_byte(
 
     def containers() -> int:
         capsys.readouterr()
-        treadle(["record", "show", recording, "--json"])
+        treadle(["recording", "show", recording, "--output=json"])
         return int(json.loads(capsys.readouterr().out)["containers"])
 
     learning.cluster.wait_for("the recording", lambda: containers() >= 6)
-    assert treadle(["replay", recording, "--verify", "--json"]) == 0, capsys.readouterr().out
+    assert treadle(["replay", recording, "--verify", "--output=json"]) == 0, capsys.readouterr().out
     verdict = json.loads(capsys.readouterr().out)
     assert verdict["proposals"] >= 6

@@ -47,7 +47,7 @@ def test_a_cluster_is_started_shown_and_stopped(cluster_folder: Path) -> None:
         assert "any local user can run commands as" in started.stderr
         again = treadle("start", *place, "--nodes", "1", "--scheduler", "capacity")
         assert (again.returncode, "stop it first" in again.stderr) == (2, True)
-        shown = json.loads(treadle("status", *place, "--json").stdout)
+        shown = json.loads(treadle("status", *place, "--output=json").stdout)
         assert (shown["ready"], sorted(shown["pids"])) == (True, ["nm1", "rm"])
     finally:
         stopped = treadle("stop", *place)
@@ -66,12 +66,12 @@ def test_another_user_cannot_reach_an_isolated_cluster_and_its_owner_can(cluster
         ports = [*layout.rm_ports, *layout.nm_ports[0]]
         stranger = STRANGER if os.geteuid() == 0 else None
         assert not any(in_child(lambda: [connects(port) for port in ports], stranger))
-        shown = json.loads(treadle("status", *place, "--json").stdout)
+        shown = json.loads(treadle("status", *place, "--output=json").stdout)
         assert (shown["ready"], sorted(shown["pids"])) == (True, ["nm1", "rm"])
         look = "import os, urllib.request as r; print(r.urlopen(os.environ['TREADLE_RM'] + '/ws/v1/cluster').status)"
         assert treadle("exec", *place, "--", sys.executable, "-c", look).stdout == "200\n"
         assert treadle("restart-rm", *place).returncode == 0
-        assert json.loads(treadle("status", *place, "--json").stdout)["ready"]
+        assert json.loads(treadle("status", *place, "--output=json").stdout)["ready"]
     finally:
         treadle("stop", *place)
     assert left_running(cluster_folder) == []
@@ -83,12 +83,12 @@ def test_a_cluster_that_runs_gets_commands_a_job_and_another_rm(cluster_folder: 
     started = treadle("start", *place, "--nodes", "1", "--scheduler", "capacity")
     try:
         assert started.returncode == 0, started.stderr
-        shown = json.loads(treadle("status", *place, "--json").stdout)
+        shown = json.loads(treadle("status", *place, "--output=json").stdout)
         nodes = treadle("exec", *place, "--", "yarn", "node", "-list")
         assert (nodes.returncode, "RUNNING" in nodes.stdout) == (0, True), nodes.stdout + nodes.stderr
         restarted = treadle("restart-rm", *place)
         assert restarted.returncode == 0, restarted.stderr
-        after = json.loads(treadle("status", *place, "--json").stdout)
+        after = json.loads(treadle("status", *place, "--output=json").stdout)
         assert after["ready"]
         assert after["pids"]["rm"] != shown["pids"]["rm"]
         assert after["pids"]["nm1"] == shown["pids"]["nm1"]

@@ -45,7 +45,7 @@ def test_the_comparison_is_shown_and_outlives_the_sidecar_and_nothing_is_placed(
         found, table = seen(cluster), observe(cluster)
         os.kill(cluster.sidecar_pid(), signal.SIGTERM)
         cluster.wait_for(
-            "another sidecar", lambda: observe(cluster, "--json").returncode == 0 and interrupted(cluster), 120
+            "another sidecar", lambda: observe(cluster, "--output=json").returncode == 0 and interrupted(cluster), 120
         )
         after = seen(cluster)
 
@@ -71,7 +71,7 @@ def test_the_comparison_is_shown_and_outlives_the_sidecar_and_nothing_is_placed(
 
 
 def seen(cluster: MiniCluster) -> dict[str, Any]:
-    shown = observe(cluster, "--json")
+    shown = observe(cluster, "--output=json")
     assert shown.returncode == 0, shown.stderr
     return dict(json.loads(shown.stdout))
 

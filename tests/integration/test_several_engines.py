@@ -45,7 +45,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
 
 def shown(cluster: MiniCluster, *arguments: str) -> Any:
     """Return what `treadle engines` says."""
-    command = [sys.executable, "-m", "treadle", "engines", "--rm", cluster.rm.url, "--json", *arguments]
+    command = [sys.executable, "-m", "treadle", "engines", "--rm", cluster.rm.url, "--output=json", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

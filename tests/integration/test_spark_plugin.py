@@ -10,7 +10,7 @@ from tests.support.accounts import wait_settled
 from tests.support.jobs import sleep_job
 from typer.testing import CliRunner
 
-from treadle.cli.profiles import app
+from treadle.cli.history import app
 from treadle.history.profile import JobProfile
 from treadle.history.store import open_store
 from treadle.shipped import spark_jar

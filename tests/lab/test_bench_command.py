@@ -1,4 +1,4 @@
-"""`treadle bench cluster`: what it says of options that cannot be used."""
+"""`treadle lab bench cluster`: what it says of options that cannot be used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import psutil
 import pytest
 from tests.support.cli import Cli
 
-from treadle_lab.cli.bench.cluster import heap_mb_for, stall_allowed_s
+from treadle_lab.cli.lab.bench.cluster import heap_mb_for, stall_allowed_s
 from treadle_lab.sls.load import Workload
 
 SMALL = Workload(20, 3, 40, 1_000)
@@ -58,4 +58,6 @@ def test_a_mistake_is_reported_before_anything_is_built(
     said: str,
 ) -> None:
     monkeypatch.setattr("treadle_lab.sls.load.class_path", lambda: pytest.fail("built first"))
-    assert said in " ".join(cli(["bench", "cluster", "--json", str(tmp_path / "r.json"), *arguments], 2).err.split())
+    assert said in " ".join(
+        cli(["lab", "bench", "cluster", "--out", str(tmp_path / "r.json"), *arguments], 2).err.split()
+    )

@@ -1,4 +1,4 @@
-"""`treadle bench engine`: the load counts what it uses, the figures add up, options are checked."""
+"""`treadle lab bench engine`: the load counts what it uses, the figures add up, options are checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from treadle.engine import Engine
 from treadle.events import ContainerEvent
 from treadle_lab.bench.engine import measure
 from treadle_lab.bench.engine_load import Load, SteadyState
-from treadle_lab.cli.bench.engine import app
+from treadle_lab.cli.lab.bench.engine import app
 
 SMALL = Load(nodes=6, rows=40, leaves=12, batch=60, arrivals=50)
 
@@ -58,7 +58,7 @@ def test_the_command_writes_table_and_json(tmp_path: Path) -> None:
     policy, out = tmp_path / "mine.yaml", tmp_path / "out.json"
     policy.write_text("policy: {order: {kind: srpt}}\n")
     sizes = ["--nodes", "4", "--nodes", "8", "--rows", "20", "--leaves", "2"]
-    more = ["--batch", "40", "--seconds", "0.01", "--json", str(out)]
+    more = ["--batch", "40", "--seconds", "0.01", "--out", str(out)]
     result = CliRunner().invoke(app, ["--policy", str(policy), *sizes, *more])
     assert result.exit_code == 0, result.output
     assert "mine" in result.output

@@ -1,4 +1,4 @@
-"""`treadle bench engines`: its load, its rosters, and from waits to figures."""
+"""`treadle lab bench engines`: its load, its rosters, and from waits to figures."""
 
 from __future__ import annotations
 

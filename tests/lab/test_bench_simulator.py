@@ -1,4 +1,4 @@
-"""`treadle bench simulator`: what it runs and what it shows."""
+"""`treadle lab bench simulator`: what it runs and what it shows."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_every_load_keeps_the_machines_busy_and_ends(load: str) -> None:
 
 def test_results_as_a_table_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "results.json"
-    options = ["--nodes", "1", "--nodes", "2", "--load", "containers", "--json", str(file)]
-    assert treadle(["bench", "simulator", *options]) == 0
+    options = ["--nodes", "1", "--nodes", "2", "--load", "containers", "--out", str(file)]
+    assert treadle(["lab", "bench", "simulator", *options]) == 0
     assert "completions/s" in capsys.readouterr().out
     runs = json.loads(file.read_text())["runs"]
     assert [run["nodes"] for run in runs] == [1, 2]

@@ -12,9 +12,9 @@ from treadle.shipped import ready_made
 COMMANDS = (
     "minicluster start --folder {folder}/cluster --policy {file}",
     "minicluster run --folder {folder}/cluster --policy {file} -- true",
-    "bench engine --policy {file}",
-    "bench engine --policies {folder}/policies",
-    "bench simulator --policy {file}",
+    "lab bench engine --policy {file}",
+    "lab bench engine --policies {folder}/policies",
+    "lab bench simulator --policy {file}",
 )
 """What reads a treadle.yaml."""
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from treadle.errors import UserError
 from treadle.workload.formats import read_workload
-from treadle_lab.cli.reproduce import graphene, slearn
+from treadle_lab.cli.lab.reproduce import graphene, slearn
 from treadle_lab.harness import data
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -35,7 +35,7 @@ def test_the_data_is_small() -> None:
 
 def test_googles_jobs_are_drawn_from_the_checkout(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
-    arguments = ["--model", "--quick", "--jobs", "40", "--nodes", "10", "--json", str(figures)]
+    arguments = ["--model", "--quick", "--jobs", "40", "--nodes", "10", "--out", str(figures)]
     result = CliRunner().invoke(slearn.app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     output = result.output.replace("\n", "")

@@ -107,7 +107,7 @@ def test_no_role_runs_as_root(compose: dict[str, Any]) -> None:
     users = [argument for name, argument in found if name == "USER"]
     assert users == ["hadoop"]
     after = found[found.index(("USER", "hadoop")) + 1 :]
-    assert after[0] == ("RUN", "treadle sidecar --warm-up"), "what is compiled belongs to who runs it"
+    assert after[0] == ("RUN", "treadle sidecar warm-up"), "what is compiled belongs to who runs it"
     assert [name for name, _ in after[1:]] == ["ENTRYPOINT"], "what is installed belongs to root"
     assert all("user" not in service for service in compose["services"].values())
 

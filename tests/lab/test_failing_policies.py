@@ -57,9 +57,9 @@ def treadle(folder: Path, command: str) -> tuple[int, dict[str, Any]]:
 
 
 COMMANDS = (
-    "simulate {}/s.yaml --json {}/r.json --no-check",
-    "bench engine --nodes 10 --rows 10 --leaves 1 --batch 16 --seconds 0.1 --json {}/r.json",
-    "bench simulator --load jobs --nodes 2 --json {}/r.json",
+    "simulate {}/s.yaml --out {}/r.json --no-check",
+    "lab bench engine --nodes 10 --rows 10 --leaves 1 --batch 16 --seconds 0.1 --out {}/r.json",
+    "lab bench simulator --load jobs --nodes 2 --out {}/r.json",
 )
 
 

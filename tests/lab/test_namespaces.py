@@ -185,5 +185,5 @@ def test_the_demo_is_isolated_or_warns_and_goes_on(
 ) -> None:
     monkeypatch.setattr(_experiments, "isolate", lambda: failure)
     monkeypatch.setattr(import_module("treadle_lab.cli.demo"), "run_engines_demo", lambda *_: Report.of([], {}, []))
-    said = cli(["demo", "--engines", "--json", str(tmp_path / "demo.json")]).err
+    said = cli(["demo", "--engines", "--out", str(tmp_path / "demo.json")]).err
     assert ("any local user can run commands as" in said) == bool(failure)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from treadle.events import Fate
-from treadle_lab.docs.reference import PAGES, command_paths, meanings, metric_of, table, written
+from treadle_lab.docs.reference import PAGES, command_paths, help_of, meanings, metric_of, table, written
 from treadle_lab.docs.wire import document_text, with_tables
 
 ROOT = Path(__file__).parents[2]
@@ -32,8 +32,14 @@ def test_the_folder_has_no_page_that_nothing_writes() -> None:
 
 def test_every_command_is_found_in_its_groups() -> None:
     paths = command_paths()
-    assert {("explain",), ("policy", "use"), ("bench", "engine"), ("reproduce", "graphene")} <= set(paths)
+    assert {("explain",), ("policy", "use"), ("lab", "bench", "engine"), ("lab", "reproduce", "graphene")} <= set(paths)
     assert len(paths) == len(set(paths))
+
+
+def test_no_help_names_a_type_of_python() -> None:
+    helps = {path: help_of(path) for path in command_paths() if path[:2] != ("lab", "reproduce")}
+    assert "--plot FOLDER" in helps["simulate",] and "--output table|json" in helps["status",]
+    assert [path for path, text in helps.items() if re.search(r"<[a-z]", text.replace("<=", ""))] == []
 
 
 def test_every_number_of_the_shims_bean_is_on_a_page() -> None:

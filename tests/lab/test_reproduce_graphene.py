@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from treadle.dag import Dag, Stage
 from treadle.workload.job import Job, Workload, arranged
-from treadle_lab.cli.reproduce.graphene import app
+from treadle_lab.cli.lab.reproduce.graphene import app
 from treadle_lab.harness.runs import RunSettings
 from treadle_lab.papers.graphene import experiment, simulations
 from treadle_lab.papers.graphene import jobs as graphene_jobs
@@ -250,7 +250,7 @@ def test_schemes_can_be_chosen_and_varied() -> None:
 def test_the_command_writes_json_and_plots(tmp_path: Path) -> None:
     arguments = ["--tpch", str(TPCH), "--quick", "--jobs", "2"]
     arguments += ["--part=online", "--scheme=cp"]
-    arguments += ["--json", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
+    arguments += ["--out", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     figures = json.loads((tmp_path / "a" / "figures.json").read_text())

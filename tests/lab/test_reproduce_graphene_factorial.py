@@ -13,7 +13,7 @@ from tests.support.tables import mean_of, rows_of
 from typer.testing import CliRunner
 
 from treadle.simulator.feed import planned_machines
-from treadle_lab.cli.reproduce.graphene_factorial import app
+from treadle_lab.cli.lab.reproduce.graphene_factorial import app
 from treadle_lab.dags import Shape, generate
 from treadle_lab.harness.runs import RunSettings
 from treadle_lab.papers.graphene import jobs as graphene_jobs
@@ -113,7 +113,7 @@ def test_usage_is_misjudged_where_tasks_use_more_than_overbooking_allows_for(tmp
 def test_the_command_writes_figures(tmp_path: Path) -> None:
     arguments = ["--workload", "production", "--size", "2x2", "--tick-ms", "500", "--candidates", "16", "--seeds", "1"]
     arguments += ["--srpt-weight", "1", "--scheme", "tetris-all", "--part", "batch", "--processes", "1"]
-    arguments += ["--json", str(tmp_path / "figures.json")]
+    arguments += ["--out", str(tmp_path / "figures.json")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     assert "the mean over all other factors" in result.output

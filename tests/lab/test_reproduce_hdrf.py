@@ -1,4 +1,4 @@
-"""`treadle reproduce hdrf`: everything but the cluster."""
+"""`treadle lab reproduce hdrf`: everything but the cluster."""
 
 from __future__ import annotations
 

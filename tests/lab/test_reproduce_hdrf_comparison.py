@@ -1,4 +1,4 @@
-"""`treadle reproduce hdrf --section 5.2`: the workload, what is counted, and the command."""
+"""`treadle lab reproduce hdrf --section 5.2`: the workload, what is counted, and the command."""
 
 from __future__ import annotations
 
@@ -78,7 +78,16 @@ def test_naive_h_drf_starves_the_leaf_beside_the_one_with_gpus(
     monkeypatch.setattr(facebook, "NODES", 16)
     monkeypatch.setattr(facebook, "SCHEMES", ("naive", "hdrf"))
     out, kept = tmp_path / "out.json", tmp_path / "kept"
-    command = ["reproduce", "hdrf", "--section=5.2", "--seeds=1", "--processes=1", f"--json={out}", f"--cache={kept}"]
+    command = [
+        "lab",
+        "reproduce",
+        "hdrf",
+        "--section=5.2",
+        "--seeds=1",
+        "--processes=1",
+        f"--out={out}",
+        f"--cache={kept}",
+    ]
     said = cli(command).out
     assert "naive H-DRF (Pareto CS)" in said
     document = json.loads(out.read_text())

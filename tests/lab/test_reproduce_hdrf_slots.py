@@ -1,4 +1,4 @@
-"""`treadle reproduce hdrf --section 5.3`: a scheduler of slots beside H-DRF."""
+"""`treadle lab reproduce hdrf --section 5.3`: a scheduler of slots beside H-DRF."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_command_writes_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(facebook, "JOBS", 24)
     monkeypatch.setattr(facebook, "LARGE_JOBS", 3)
     out = tmp_path / "figures.json"
-    command = ["reproduce", "hdrf", "--section=5.3", "--seeds=1", "--processes=1", f"--json={out}"]
+    command = ["lab", "reproduce", "hdrf", "--section=5.3", "--seeds=1", "--processes=1", f"--out={out}"]
     assert run(command) == 0
     figures = json.loads(out.read_text())
     rows = rows_of(figures, "hdrf-slots")

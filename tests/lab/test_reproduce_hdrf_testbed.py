@@ -1,4 +1,4 @@
-"""`treadle reproduce hdrf --section 5.2 --on sls`: everything but the simulated cluster."""
+"""`treadle lab reproduce hdrf --section 5.2 --on sls`: everything but the simulated cluster."""
 
 from __future__ import annotations
 

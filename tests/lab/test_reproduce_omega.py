@@ -1,4 +1,4 @@
-"""`treadle reproduce omega`: comparison with the original's runs, the paper's statements."""
+"""`treadle lab reproduce omega`: comparison with the original's runs, the paper's statements."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def test_every_architecture_runs_the_same_jobs() -> None:
 
 
 def test_the_command_writes_rows_documents_and_the_same_bytes_again(tmp_path: Path) -> None:
-    command = ["reproduce", "omega", "--quick", "--figure", "14", "--seeds", "2", "--first-seed", "7"]
+    command = ["lab", "reproduce", "omega", "--quick", "--figure", "14", "--seeds", "2", "--seed", "7"]
     for name in ("a", "b"):
-        assert run([*command, "--json", str(tmp_path / f"{name}.json")]) == 0
+        assert run([*command, "--out", str(tmp_path / f"{name}.json")]) == 0
     document, again = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("a", "b"))
     rows = document["runs"]
     assert rows == again["runs"]

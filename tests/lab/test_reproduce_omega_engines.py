@@ -61,7 +61,7 @@ def test_the_command_prints_both_and_says_if_they_do_not_agree(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.json"
-    code = run(["reproduce", "omega-engines", "--hours=0.2", "--seeds=1", "--machines=70", f"--json={out}"])
+    code = run(["lab", "reproduce", "omega-engines", "--hours=0.2", "--seeds=1", "--machines=70", f"--out={out}"])
     found = json.loads(out.read_text("utf-8"))
     assert code == (1 if found["shortfalls"] else 0)
     assert {scheduler for scheduler, _ in rows_of(found, "omega-engines")} == {"S", "B1"}

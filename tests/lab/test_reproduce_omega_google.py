@@ -1,4 +1,4 @@
-"""Days drawn from Google's trace, and the scheduler for MapReduce jobs: `treadle reproduce omega`, section 6 too."""
+"""Days drawn from Google's trace, and the scheduler for MapReduce jobs: `treadle lab reproduce omega`, section 6."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def test_a_day_runs_under_every_architecture(google: GoogleDay) -> None:
 def test_the_command_with_a_google_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = tuple(Point(name, 1000, 0.1, 5.0) for name in ("omega", "mesos"))
     monkeypatch.setattr(figures, "GOOGLE_FIGURES", {"14": Figure("14", "small", points, points)})
-    command = ["reproduce", "omega", "--workload", "google", "--figure", "14", "--seeds", "2"]
+    command = ["lab", "reproduce", "omega", "--workload", "google", "--figure", "14", "--seeds", "2"]
     for name in ("a", "b"):
-        assert run([*command, "--json", str(tmp_path / f"{name}.json")]) == 0
+        assert run([*command, "--out", str(tmp_path / f"{name}.json")]) == 0
     document, again = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("a", "b"))
     assert document["runs"] == again["runs"]
     assert document["reference"] == [], "the original's runs are of another workload"

@@ -1,4 +1,4 @@
-"""`treadle reproduce`: options that an experiment cannot follow, or that do not go together, are refused by name."""
+"""`treadle lab reproduce`: options that an experiment cannot follow, or that conflict, are refused by name."""
 
 from __future__ import annotations
 
@@ -66,4 +66,4 @@ def test_what_an_experiment_cannot_follow_is_refused(
     experiment: str, options: str, said: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert said in cli(["reproduce", experiment, *options.split()], 2).err
+    assert said in cli(["lab", "reproduce", experiment, *options.split()], 2).err

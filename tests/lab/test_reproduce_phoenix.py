@@ -1,4 +1,4 @@
-"""`treadle reproduce phoenix`: the original's figures, constraints, what is wrong with options, same bytes."""
+"""`treadle lab reproduce phoenix`: the original's figures, constraints, what is wrong with options, same bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from treadle.constraints import ANY, parse
 from treadle.errors import UserError
-from treadle_lab.cli.reproduce import phoenix
+from treadle_lab.cli.lab.reproduce import phoenix
 from treadle_lab.harness.data import EAGLE, GOOGLE, find_data
 from treadle_lab.harness.runs import RunSettings as Kept
 from treadle_lab.models.worker_state import Trace, google_trace, trace_of
@@ -100,7 +100,7 @@ def test_results_have_all_fields_and_equal_seeds_give_equal_bytes(tmp_path: Path
     plots = tmp_path / "plots"
     for name, more in (("a", []), ("b", ["--plot", str(plots)])):
         file = tmp_path / f"{name}.json"
-        invoke("--systems", "eagle,eagle-c,hawk-c", "--quick", "--slots", "15000", "--json", str(file), *more)
+        invoke("--systems", "eagle,eagle-c,hawk-c", "--quick", "--slots", "15000", "--out", str(file), *more)
         document = json.loads(file.read_text())
         for row in document["runs"]:
             assert row.pop("cpu_s") >= 0
@@ -206,7 +206,7 @@ def test_a_relaxed_slowdown_is_how_much_longer_a_relaxed_task_runs() -> None:
 
 def test_slowdowns_by_kind_of_constraint_stand_beside_table_ii(tmp_path: Path) -> None:
     file = tmp_path / "out.json"
-    invoke("--systems", "eagle,eagle-c", "--step", "20", "--seeds", "2", "--faster", "1.7", "--json", str(file))
+    invoke("--systems", "eagle,eagle-c", "--step", "20", "--seeds", "2", "--faster", "1.7", "--out", str(file))
     slowdowns = tables_rows(json.loads(file.read_text()), "phoenix-slowdowns")
     isa = slowdowns["isa",]
     assert isa["paper"] == "2.03"

@@ -1,4 +1,4 @@
-"""`treadle reproduce phoenix-cluster`: everything but the clusters."""
+"""`treadle lab reproduce phoenix-cluster`: everything but the clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle reproduce slearn` on a small made-up extract."""
+"""`treadle lab reproduce slearn` on a small made-up extract."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from treadle.errors import UserError
 from treadle.simulate.comparison import interval_of_ratio
 from treadle.simulator.feed import JobHints
-from treadle_lab.cli.reproduce.slearn import app
+from treadle_lab.cli.lab.reproduce.slearn import app
 from treadle_lab.estimators import JobFeatures, JobRecord
 from treadle_lab.harness.runs import RunSettings
 from treadle_lab.papers.slearn.experiment import Draws, Outcome, SchemeRun, run_draws, run_model
@@ -130,7 +130,7 @@ def test_what_the_store_does_not_know_is_no_hint(extract: Path, outcome: Outcome
 
 def test_schemes_can_be_chosen(extract: Path, tmp_path: Path) -> None:
     arguments = ["--trace", str(extract), "--quick", "--model", "--jobs", "20", "--nodes", str(NODES)]
-    arguments += ["--scheme", "combined-stored", "--processes", "1", "--json", str(tmp_path / "figures.json")]
+    arguments += ["--scheme", "combined-stored", "--processes", "1", "--out", str(tmp_path / "figures.json")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     figures = json.loads((tmp_path / "figures.json").read_text())
@@ -187,7 +187,7 @@ def test_each_of_what_ships_besides_the_paper_s_gate_is_a_scheme() -> None:
 
 def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> None:
     arguments = ["--trace", str(extract), "--quick", "--jobs", "20", "--nodes", str(NODES), "--processes", "1"]
-    arguments += ["--json", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
+    arguments += ["--out", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     figures = json.loads((tmp_path / "a" / "figures.json").read_text())
@@ -203,7 +203,7 @@ def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> Non
 
 def test_the_plain_model_gives_intervals(extract: Path, tmp_path: Path) -> None:
     arguments = ["--trace", str(extract), "--model", "--seeds", "2", "--jobs", "40", "--nodes", str(NODES)]
-    arguments += ["--train-once", "--load", "1.2", "--json", str(tmp_path / "figures.json")]
+    arguments += ["--train-once", "--load", "1.2", "--out", str(tmp_path / "figures.json")]
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["seeds"] == [1, 2]
@@ -233,7 +233,7 @@ def test_more_dags_than_the_trace_has_are_refused(extract: Path) -> None:
 
 def test_the_command_schedules_dags_and_has_the_papers_figures_beside(extract: Path, tmp_path: Path) -> None:
     arguments = ["--trace", str(extract), "--dags", "--model", "--jobs", "20", "--nodes", str(NODES)]
-    arguments += ["--seeds", "2", "--json", str(tmp_path / "figures.json"), "--plot", str(tmp_path)]
+    arguments += ["--seeds", "2", "--out", str(tmp_path / "figures.json"), "--plot", str(tmp_path)]
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     figures = json.loads((tmp_path / "figures.json").read_text())
     shown = {tuple(row) for row in rows_of(figures, "slearn-times")}

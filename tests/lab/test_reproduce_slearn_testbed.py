@@ -1,4 +1,4 @@
-"""`treadle reproduce slearn --on sls`: everything but the simulated cluster."""
+"""`treadle lab reproduce slearn --on sls`: everything but the simulated cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle results`: figures are kept with where they come from, and pages show them."""
+"""`treadle lab results`: figures are kept with where they come from, and pages show them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROW = """
 def folder(tmp_path: Path) -> Path:
     """A folder of results: a page that asks for a table, and a summary of one line."""
     (tmp_path / "kept").mkdir()
-    kept = {"command": "treadle reproduce slearn", "day": "2026-11-23", "machine": "2 cores", "version": "0.1.0"}
+    kept = {"command": "treadle lab reproduce slearn", "day": "2026-11-23", "machine": "2 cores", "version": "0.1.0"}
     (tmp_path / "kept" / "slearn.json").write_text(json.dumps({**kept, "note": "busy machine", "figures": FIGURES}))
     (tmp_path / "slearn.md").write_text(
         "# SLearn\n\n<!-- results: slearn-times of slearn -->\nstale\n<!-- to here -->\n\nAs told.\n"
@@ -49,12 +49,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def render(folder: Path, *more: str) -> int:
-    return run(["results", "render", "--folder", str(folder), *more])
+    return run(["lab", "results", "render", "--folder", str(folder), *more])
 
 
 def test_the_pages_are_up_to_date() -> None:
     for page, text in rendered_all(RESULTS).items():
-        assert page.read_text("utf-8") == text, f"{page.name}: run treadle results render"
+        assert page.read_text("utf-8") == text, f"{page.name}: run treadle lab results render"
 
 
 def test_every_line_of_the_summary_leads_to_its_page() -> None:
@@ -81,7 +81,7 @@ def test_a_table_says_where_its_figures_come_from(folder: Path, capsys: pytest.C
     page = (folder / "slearn.md").read_text()
     assert "stale" not in page
     assert (
-        "`treadle reproduce slearn`: seeds 1 to 3; 2026-11-23; 2 cores; busy machine ([figures](kept/slearn.json))."
+        "`treadle lab reproduce slearn`: seeds 1 to 3; 2026-11-23; 2 cores; busy machine ([figures](kept/slearn.json))."
         in page
     )
     assert "| 3Sigma by the paper's letter | 1.32 (1.26 to 1.40) | 1.56 | \N{EN DASH} |" in page
@@ -147,11 +147,11 @@ def test_a_wrong_line_of_the_summary_or_mark_of_a_page_is_refused(
 
 def test_an_experiment_is_run_and_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     work = tmp_path / "dags.jsonl"
-    assert run(["dags", "generate", "--seed", "1", "--output", str(work)]) == 0
-    words = ["plan", str(work), "--algorithm", "bfs"]
-    assert run(["results", "keep", "one-plan", "--folder", str(tmp_path), "--note", "busy", "--", *words]) == 0
+    assert run(["lab", "dags", "--seed", "1", "--out", str(work)]) == 0
+    words = ["lab", "plan", str(work), "--algorithm", "bfs"]
+    assert run(["lab", "results", "keep", "one-plan", "--folder", str(tmp_path), "--note", "busy", "--", *words]) == 0
     kept = json.loads((tmp_path / "kept" / "one-plan.json").read_text())
-    assert kept["command"] == f"treadle plan {work} --algorithm bfs"
+    assert kept["command"] == f"treadle lab plan {work} --algorithm bfs"
     assert kept["note"] == "busy"
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", kept["day"])
     assert "cores" in kept["machine"]
@@ -161,20 +161,20 @@ def test_an_experiment_is_run_and_kept(tmp_path: Path, capfd: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["a/b", "--", "plan"], "named by letters"),
-        (["plan", "--", "plan", "x", "--json", "y"], "leave --json out"),
-        (["plan", "--", "plan", "no-such-file.jsonl"], "ended with exit code 2; nothing was kept"),
+        (["a/b", "--", "lab", "plan"], "named by letters"),
+        (["plan", "--", "lab", "plan", "x", "--out", "y"], "leave --out away"),
+        (["plan", "--", "lab", "plan", "no-such-file.jsonl"], "ended with exit code 2; nothing was kept"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(
     tmp_path: Path, words: list[str], complaint: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["results", "keep", "--folder", str(tmp_path), *words]) == 2
+    assert run(["lab", "results", "keep", "--folder", str(tmp_path), *words]) == 2
     assert complaint in capfd.readouterr().err
     assert not (tmp_path / "kept").exists()
 
 
 def test_a_file_that_is_no_kept_result_is_refused(folder: Path) -> None:
     (folder / "kept" / "slearn.json").write_text("{}")
-    with pytest.raises(UserError, match=r"slearn.json: no kept result .*; treadle results keep slearn"):
+    with pytest.raises(UserError, match=r"slearn.json: no kept result .*; treadle lab results keep slearn"):
         rendered_all(folder)

@@ -23,7 +23,7 @@ def test_the_file_names_a_commit_of_this_repository_and_commands_that_there_are(
         found = subprocess.run(["git", "cat-file", "-e", ranges.commit], cwd=sides.ROOT, capture_output=True)
         assert found.returncode == 0, found.stderr
     for load in ranges.loads.values():
-        assert (sides.ROOT / "python/treadle_lab/cli" / load.command[0] / f"{load.command[1]}.py").is_file()
+        assert (sides.ROOT / "python/treadle_lab/cli/lab" / load.command[0] / f"{load.command[1]}.py").is_file()
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class Range(BaseModel):
 
 
 class Load(BaseModel):
-    """A command of Treadle's that writes `--json`, and the figures of it that count, by their path in that."""
+    """A command of Treadle's that writes `--out`, and the figures of it that count, by their path in that."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -33,7 +33,7 @@ class Side:
     root: Path
 
     def report(self, command: Sequence[str], sidecar: Path, folder: Path) -> Any:
-        """Run a command of this version's and return what it wrote to `--json`; `folder` takes its output.
+        """Run a command of this version's and return what it wrote to a file of results; `folder` takes its output.
 
         Raises:
             SpeedError: it ended with an error.
@@ -41,13 +41,19 @@ class Side:
         folder.mkdir(parents=True, exist_ok=True)
         target, log = folder / "report.json", folder / "output.txt"
         own = ["--sidecar", str(sidecar), "--runtime", str(gather(print))] if "cluster" in command else []
-        self._run([*command, *own, "--json", str(target)], log)
+        group, option = (["lab"], "--out") if self._has_groups else ([], "--json")
+        self._run([*group, *command, *own, option, str(target)], log)
         return json.loads(target.read_text())
+
+    @property
+    def _has_groups(self) -> bool:
+        """Are this version's commands in groups? The recorded commit's need not be."""
+        return (self.root / "python/treadle_lab/cli/lab").is_dir()
 
     def compile(self, folder: Path) -> None:
         """Compile what is compiled at the first start, so that no figure has it; seconds if it was done before."""
         folder.mkdir(parents=True, exist_ok=True)
-        self._run(["sidecar", "--warm-up"], folder / "warm-up.txt")
+        self._run(["sidecar", "warm-up"] if self._has_groups else ["sidecar", "--warm-up"], folder / "warm-up.txt")
 
     def _run(self, command: Sequence[str], log: Path) -> None:
         with log.open("wb") as output:

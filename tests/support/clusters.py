@@ -74,8 +74,8 @@ def as_administrator(cluster: MiniCluster, folder: Path, *words: str) -> subproc
 
 
 def explain(cluster: MiniCluster, application: str) -> dict[str, Any]:
-    """Return what `treadle explain --json` prints, run in a process of its own."""
-    command = [sys.executable, "-m", "treadle", "explain", application, "--rm", cluster.layout.rm_url, "--json"]
+    """Return what `treadle explain -o json` prints, run in a process of its own."""
+    command = [sys.executable, "-m", "treadle", "explain", application, "--rm", cluster.layout.rm_url, "--output=json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120.0, env=os.environ)
     assert done.returncode in (0, 1), done.stderr
     return dict(json.loads(done.stdout))

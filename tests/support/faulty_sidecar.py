@@ -1,6 +1,6 @@
 """A sidecar that misbehaves on demand: the real one with faults put between its session and its socket.
 
-usage: faulty_sidecar.py FAULT_FILE sidecar --managed [--config FILE]
+usage: faulty_sidecar.py FAULT_FILE sidecar run --managed [--config FILE]
 
 The fault file names the fault to show from the next frame on (`Fault`); an empty or missing file is a healthy sidecar.
 It is read at every frame, so that a test can switch faults on and off in a running cluster.

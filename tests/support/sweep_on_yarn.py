@@ -83,7 +83,7 @@ def run_sweep(runs: int, executors: int, folder: Path, say: Say) -> SweepFigures
     say("the same on one core")
     log = folder / "one-core.log"
     with log.open("wb") as out:
-        process = Popen(_command(folder, "one-core", "--jobs=1"), stdin=DEVNULL, stdout=out, stderr=STDOUT)
+        process = Popen(_command(folder, "one-core", "--processes=1"), stdin=DEVNULL, stdout=out, stderr=STDOUT)
     alone = _Work(process, log, folder / "one-core", runs)
     try:
         alone.finish(say)
@@ -106,7 +106,7 @@ def _prepare(folder: Path, runs: int) -> None:
 
 
 def _command(folder: Path, name: str, *options: str) -> list[str]:
-    files = [str(folder / "sweep.yaml"), f"--cache={folder / name}", f"--json={folder / name}.json"]
+    files = [str(folder / "sweep.yaml"), f"--cache={folder / name}", f"--out={folder / name}.json"]
     return [sys.executable, "-P", "-m", "treadle", "sweep", *files, *options]
 
 

@@ -1,6 +1,6 @@
 """The real sidecar, which also writes down what the gate `parallelism` says of each MapReduce job.
 
-usage: telling_sidecar.py FILE sidecar --managed [--config FILE]
+usage: telling_sidecar.py FILE sidecar run --managed [--config FILE]
 """
 
 from __future__ import annotations

@@ -108,14 +108,16 @@ def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_help_lists_every_command_and_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     out = capsys.readouterr().out
-    assert {"sidecar", "policy", "jar", "observe", "status"} <= set(commands())
+    assert {name for names in main.PANELS.values() for name in names} == {
+        name for folder in main.sources().values() for name in commands(folder)
+    }
     for name, summary in commands().items():
         assert summary, f"the first line of cli/{name}.py is no summary"
         assert f"  {name} " in out
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], *([name, "--help"] for name in ("conf", "engines", "jar", "policy", "status"))]
+    "words", [["--help"], *([name, "--help"] for name in ("engines", "paths", "policy", "sidecar", "status"))]
 )
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
     code = (
@@ -146,7 +148,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["nothing"], ["jar", "--x"], ["policy", "check"], ["policy", "nothing"], ["reproduce", "nothing"]]
+    "arguments",
+    [["nothing"], ["paths", "--x"], ["policy", "check"], ["policy", "nothing"], ["lab", "reproduce", "nothing"]],
 )
 def test_a_wrong_command_line_is_a_mistake(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     assert "Error" in mistake(capsys, *arguments)
@@ -155,15 +158,15 @@ def test_a_wrong_command_line_is_a_mistake(capsys: pytest.CaptureFixture[str], a
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "choose one of --managed, --external and --warm-up"),
-        (["--managed", "--external"], "choose one of --managed, --external and --warm-up"),
+        ([], "choose one of --managed and --external"),
+        (["--managed", "--external"], "choose one of --managed and --external"),
         (["--external"], "--external and --connection-file FILE belong together"),
         (["--managed", "--connection-file", "f"], "--external and --connection-file FILE belong together"),
         (["--managed", "--connection-group", "g"], "--connection-group belongs to --external"),
     ],
 )
 def test_a_sidecar_needs_one_mode(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
-    assert mistake(capsys, "sidecar", *arguments) == said
+    assert mistake(capsys, "sidecar", "run", *arguments) == said
 
 
 def test_a_policy_is_checked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -207,7 +210,7 @@ def test_status_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     out = capsys.readouterr().out
     for text in ("observe_only", "lease held", "rejected, node full", "schedules now"):
         assert text in out
-    assert run(["status", "--rm", f"http://{rm}/", "--json"]) == 0
+    assert run(["status", "--rm", f"http://{rm}/", "--output=json"]) == 0
     assert json.loads(capsys.readouterr().out) == TREADLE
 
 
@@ -223,7 +226,9 @@ def test_a_sidecar_that_starts_is_no_error(capsys: pytest.CaptureFixture[str], r
     assert "no engine holds the lease; the sidecar is starting" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("command", [["status"], ["status", "--json"], ["engines"], ["engines", "--json"]])
+@pytest.mark.parametrize(
+    "command", [["status"], ["status", "--output=json"], ["engines"], ["engines", "--output=json"]]
+)
 @pytest.mark.parametrize("mode", ["enforce", "observe_only", "off"])
 def test_that_no_engine_answers_is_an_error(
     capsys: pytest.CaptureFixture[str], rm: str, command: list[str], mode: str
@@ -281,7 +286,7 @@ def test_an_observation_is_shown(capsys: pytest.CaptureFixture[str], rm: str) ->
         assert text in captured.out
     assert not re.search(r"[a-z]_[a-z]|[A-Z]_[A-Z]", captured.out.replace("observe_only", "")), "no names of fields"
     assert captured.err == ""
-    assert run(["observe", "--rm", rm, "--json"]) == 0
+    assert run(["observe", "--rm", rm, "--output=json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"mode": "observe_only", **OBSERVATION}
 
 
@@ -416,13 +421,12 @@ COMMANDS = (
     "policy check {file} --scenario {folder}/scenario.yaml",
     "policy use {file} --config {folder}/treadle.yaml --no-refresh",
     "policy list",
-    "policy parts",
-    "policy defaults",
+    "policy show --defaults",
     "simulate {folder}/scenario.yaml --policy {file}",
     "simulate {folder}/scenario.yaml",
     "sweep {folder}/sweep.yaml",
-    "sidecar --external --connection-file {folder}/connection --config {file}",
-    "sidecar --warm-up --config {file}",
+    "sidecar run --external --connection-file {folder}/connection --config {file}",
+    "sidecar warm-up --config {file}",
 )
 """What reads a treadle.yaml, or lists what may stand in one."""
 

@@ -214,7 +214,9 @@ def test_what_is_written_is_the_defaults(parts: PartRegistry) -> None:
         assert f"  {part}:\n" in text
 
 
-def test_the_file_in_conf_says_every_default() -> None:
+def test_the_file_in_conf_is_short_and_has_defaults_alone() -> None:
     text = (Path(__file__).parents[2] / "conf" / "treadle.yaml").read_text("utf-8")
-    assert text == default_yaml(), "write it again: treadle policy defaults > conf/treadle.yaml"
     assert parse_settings("conf/treadle.yaml", text) == default_settings()
+    assert len(text.splitlines()) == 25
+    for section in text.split("\n\n"):
+        assert section.startswith("# "), f"a comment says what this sets: {section}"

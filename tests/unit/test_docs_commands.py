@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -31,7 +32,42 @@ def command_lines(text: str) -> Iterator[str]:
                 yield found[1]
 
 
+ROOT = Path(__file__).resolve().parents[2]
+INLINE = re.compile(r"(?<![\w/-])`treadle ([a-z][^`\n]*)`")
+IN_FILE = re.compile(
+    r"^(?:# *(?:\$ )?|ExecStart=\S*/|RUN (?:\S*/)?|.*\bexec |.*\$\(BIN\)/| \"command\": \")treadle ([a-z][^\"]*?)"
+    r"\"?,?$",
+    re.MULTILINE,
+)
+TEXTS = {".md", ".py", ".yaml", ".java", ".sh", ".service", ".socket", ".json", ".toml"}
+NOT_COMMANDS = {"resourcemanager", "without Treadle"}
+"""What stands in backquotes after a user's name."""
+
+
+def texts(*folders: str) -> Iterator[tuple[str, str]]:
+    """Yield the files below folders of the repository, and the Makefile, that are text: name and content."""
+    found = [ROOT / "Makefile", *(file for folder in folders for file in sorted((ROOT / folder).rglob("*")))]
+    for file in found:
+        if file.is_file() and (file.suffix in TEXTS or file.name in {"Makefile", "Dockerfile"}):
+            yield file.relative_to(ROOT).as_posix(), file.read_text("utf-8")
+
+
+def inline(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
+    """Yield the command lines that a pattern finds, without synopses and shell variables."""
+    plain = text.replace("\\\n", " ")
+    lines = (BETWEEN.split(line)[0].strip() for line in pattern.findall(plain))
+    return (line for line in lines if not re.search(r"[\[\]…$]|\.\.\.", line) and line not in NOT_COMMANDS)
+
+
 LINES = [(name, line) for name, page in pages().items() for line in command_lines(page.read_text("utf-8"))]
+LINES += [(name, line) for name, page in pages().items() for line in inline(page.read_text("utf-8"), INLINE)]
+LINES += [
+    (name, line)
+    for name, text in texts("conf", "docker", "docs/examples")
+    for pattern in (INLINE, IN_FILE)
+    for line in inline(text, pattern)
+]
+LINES = list(dict.fromkeys(LINES))
 
 
 def parse(line: str) -> None:
@@ -41,7 +77,7 @@ def parse(line: str) -> None:
         Exception: there is no such command or option, or an option lacks its value.
     """
     words = shlex.split(line)
-    names = [word for word in words[:2] if not word.startswith("-")]
+    names = [word for word in words[:3] if not word.startswith("-")]
     command: Any = get_command(main.application(names))
     at = 0
     while at < len(words) and words[at] in getattr(command, "commands", {}):
@@ -71,3 +107,20 @@ def test_a_command_line_parses(name: str, line: str) -> None:
 def test_a_wrong_command_line_is_refused(line: str, complaint: str) -> None:
     with pytest.raises(Exception, match=complaint):
         parse(line)
+
+
+OLD = re.compile(
+    r"(?<![\w-])treadle (?:jar|conf|profiles|record|dags|bench|reproduce|results|plan|share|policy defaults)(?![\w-])"
+    r"|treadle policy parts|treadle sidecar --|TREADLE_PROFILES|(?<![\w-])--(?:json|first-seed|jobs-max|draw)(?![\w-])"
+)
+KEEPS_OLD = {"tests/unit/test_docs_commands.py", "tests/speed/sides.py"}
+"""This file, and what runs a commit from before the names changed."""
+
+
+def test_no_old_name_of_a_command_or_an_option_is_left() -> None:
+    pages_ = [
+        (name, page.read_text("utf-8")) for name, page in (pages() | {"CHANGELOG.md": ROOT / "CHANGELOG.md"}).items()
+    ]
+    others = texts("conf", "docker", "docs/examples", "docs/results/kept", "python", "tests", "java-shim")
+    found = [(name, old[0]) for name, text in [*pages_, *others] for old in OLD.finditer(text)]
+    assert [each for each in found if each[0] not in KEEPS_OLD] == []

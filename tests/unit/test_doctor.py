@@ -104,7 +104,7 @@ def test_without_a_folder_it_looks_at_the_one_that_was_installed_into(
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
 
     def statuses() -> set[str]:
-        run(["doctor", "--pre", "--only", "settings", "--json", "--prefix", str(tmp_path / "opt")])
+        run(["doctor", "--pre", "--only", "settings", "--output=json", "--prefix", str(tmp_path / "opt")])
         return {each["status"] for each in json.loads(capsys.readouterr().out)}
 
     assert statuses() == {"skipped"}
@@ -279,7 +279,7 @@ def test_compiled_code_is_looked_for_where_the_sidecar_looks(tmp_path: Path, con
     assert f"{folder} is missing; make it as the sidecar's user: mkdir -p -m 700" in text
     folder.mkdir(mode=0o700)
     status, text, remedy = found(facts, "kernels")[0]
-    assert (status, remedy) == ("warn", f"sudo -u {getpass.getuser()} treadle sidecar --warm-up --config {yaml}")
+    assert (status, remedy) == ("warn", f"sudo -u {getpass.getuser()} treadle sidecar warm-up --config {yaml}")
     assert "nothing compiled of this release" in text
     kept = folder / folder_name()
     kept.mkdir(mode=0o700)
@@ -365,7 +365,7 @@ def test_the_command_tells_by_its_exit_code(conf: Path, managers: list[FakeManag
     assert "ResourceManagers\n  ok" in said
     assert "0 failed, 0 to look at, of 4 findings" in said
     managers[0].beans["Treadle"] |= {"Schedules": 0}
-    plain = json.loads(cli([*words, "--json"], 1).out)
+    plain = json.loads(cli([*words, "--output=json"], 1).out)
     assert {"group", "check", "status", "text", "remedy"} == set(plain[0])
     assert [each["status"] for each in plain].count("fail") == 1
 

@@ -397,7 +397,7 @@ def test_a_sidecar_that_is_stopped_is_a_failure(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("check", ["modes", "clock", "lease"])
 def test_a_check_alone_fails_if_no_manager_answers(check: str, cli: Cli) -> None:
-    printed = cli(["doctor", "--only", check, "--rm", "http://127.0.0.1:9", "--json"], 1).out
+    printed = cli(["doctor", "--only", check, "--rm", "http://127.0.0.1:9", "--output=json"], 1).out
     statuses = [each["status"] for each in json.loads(printed)]
     assert statuses == ["fail", "skipped"]
 
@@ -425,7 +425,7 @@ def test_a_yarn_without_a_class_path_is_quoted(conf: Path, tmp_path: Path) -> No
 def test_a_wrong_treadle_yaml_fails_with_its_line(text: str, said: str, conf: Path, tmp_path: Path, cli: Cli) -> None:
     yaml, ran = tmp_path / "treadle.yaml", tmp_path / "ran"
     write_site(conf, {CLASS_KEY: CLASS, f"{KEY}config.file": str(yaml)})
-    asked = ["doctor", "--pre", "--only", "settings", "--json", "--hadoop-conf", str(conf)]
+    asked = ["doctor", "--pre", "--only", "settings", "--output=json", "--hadoop-conf", str(conf)]
     yaml.write_text(text)
     failed = [each for each in json.loads(cli(asked, 1).out) if each["status"] == "fail"]
     assert [said in each["text"] for each in failed] == [True]

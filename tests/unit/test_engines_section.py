@@ -462,7 +462,7 @@ def test_each_engine_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_figures_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    service, batch = json.loads(said(capsys, "--json"))["engines"]
+    service, batch = json.loads(said(capsys, "--output=json"))["engines"]
     assert (service["busy"], service["conflicts"], service["conflict_fraction"], service["not_owner"]) == (
         0.25,
         4,
@@ -489,13 +489,13 @@ def test_figures_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_who_serves_an_application(capsys: pytest.CaptureFixture[str], application: str, text: str) -> None:
     assert text in said(capsys, "--app", application)
     home = APPLICATIONS[application][0]
-    assert json.loads(said(capsys, "--app", application, "--json"))["home"] == home
+    assert json.loads(said(capsys, "--app", application, "--output=json"))["home"] == home
 
 
 @pytest.mark.parametrize("given", ["0002", "1_0002"])
 def test_an_application_may_be_named_by_the_end_of_its_id(given: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "application_1_0002 is served by service" in said(capsys, "--app", given)
-    assert json.loads(said(capsys, "--app", given, "--json"))["application"] == "application_1_0002"
+    assert json.loads(said(capsys, "--app", given, "--output=json"))["application"] == "application_1_0002"
 
 
 def test_an_application_that_nobody_serves_is_a_mistake(cli: Cli) -> None:

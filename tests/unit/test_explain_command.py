@@ -79,7 +79,7 @@ def test_an_ask_that_is_never_served_is_told_with_an_exit_code(door: ExplainServ
 def test_the_queue_of_a_job_is_named_if_it_is_starved(
     door: ExplainServer, engine: Engine, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = json.loads(cli([*explain(door, "application_0_0002"), "--json"], 1).out)["queue"]
+    path = json.loads(cli([*explain(door, "application_0_0002"), "--output=json"], 1).out)["queue"]
     lines = [f"starved: queue {path} has 2.5% of the 15.0%", f"starved: queue {path}.other has 1.0% of the 9.0%"]
     monkeypatch.setattr(engine, "starved", lambda: lines)
     shown = cli(explain(door, "application_0_0002"), 1).out
@@ -169,10 +169,10 @@ def test_an_engine_is_named_where_there_is_one_alone(door: ExplainServer, cli: C
 
 
 def test_it_is_json_for_scripts(door: ExplainServer, cli: Cli) -> None:
-    found = json.loads(cli(explain(door, "0002", "--json", "--ask", "7"), 1).out)
+    found = json.loads(cli(explain(door, "0002", "--output=json", "--ask", "7"), 1).out)
     assert [ask["key"] for ask in found["asks"]] == [7]
     assert found["asks"][0]["causes"][0]["why"] == "larger_than_any_node"
-    assert json.loads(cli(explain(door, "0002", "--json", "--ask", "8")).out)["asks"] == []
+    assert json.loads(cli(explain(door, "0002", "--output=json", "--ask", "8")).out)["asks"] == []
     assert "it asks for nothing now under the request key 8" in cli(explain(door, "0002", "--ask", "8")).out
 
 
@@ -241,7 +241,9 @@ def test_an_application_that_has_ended_is_told_its_end_with_yarns_diagnostics(
         assert "YARN's diagnostics (not Treadle's):" in shown_
         assert "over the quota" in shown_
         assert "\x1b" not in shown_
-        found = json.loads(cli(["explain", given, "--json", "--socket", str(door.path), "--rm", manager.url]).out)
+        found = json.loads(
+            cli(["explain", given, "--output=json", "--socket", str(door.path), "--rm", manager.url]).out
+        )
         assert (found["application"], found["yarn"]["state"], found["asks"]) == ("application_0_0099", "KILLED", [])
 
 

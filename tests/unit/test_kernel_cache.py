@@ -225,8 +225,7 @@ def test_a_folder_is_named_by_its_whole_path_and_for_all_engines() -> None:
 def test_a_warm_up_that_nobody_could_use_is_a_mistake(tmp_path: Path) -> None:
     """Another user's package, and no home: what this compiles is gone with the process."""
     code = (
-        NOWHERE
-        + "from treadle.cli.main import main; import sys; sys.argv = ['treadle', 'sidecar', '--warm-up']; main()"
+        NOWHERE + "from treadle.cli.main import main; import sys; sys.argv = ['treadle', 'sidecar', 'warm-up']; main()"
     )
     environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)

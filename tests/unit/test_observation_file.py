@@ -252,7 +252,7 @@ def sidecar(config: Path, observation: Observation, several: bool) -> Iterator[s
 @pytest.mark.parametrize("several", [False, True])
 def test_the_sidecar_shows_what_it_has_found(several: bool, tmp_path: Path, cli: Cli) -> None:
     with sidecar(tmp_path / "treadle.yaml", Observation(FOUND), several) as url:
-        assert json.loads(cli(["observe", "--rm", url, "--json"]).out) == {
+        assert json.loads(cli(["observe", "--rm", url, "--output=json"]).out) == {
             "mode": "observe_only",
             **Observation(FOUND).shown(),
         }

@@ -14,10 +14,9 @@ from tests.support.pages import FakeManager, served
 
 from treadle.admin import policy_use
 from treadle.cli.main import run
-from treadle.config.parts import PART_KINDS
 from treadle.config.reader import parse_settings, read_settings
-from treadle.config.text import History, with_absolute_paths
-from treadle.shipped import find_policy, ready_made, summary
+from treadle.config.text import History, default_yaml, with_absolute_paths
+from treadle.shipped import find_policy, ready_made
 from treadle.simulate import comparison
 
 SHARE = "class Mine:\n    def keys(self, view):\n        return view.queue_used[:, 0]\n"
@@ -78,21 +77,27 @@ def yarn(folder: Path, code: int = 0, said: str = "no such queue") -> str:
     return str(command)
 
 
-def test_every_ready_made_policy_is_listed(cli: Cli) -> None:
-    rows = json.loads(cli(["policy", "list", "--json"]).out)
-    assert [row["name"] for row in rows] == sorted(ready_made())
-    assert all(row["summary"] and row["parts"].startswith("gate=") for row in rows)
-    assert "hdrf" in cli(["policy", "list"]).out
+def test_every_ready_made_policy_is_listed_in_the_order_to_try_them(cli: Cli) -> None:
+    rows = json.loads(cli(["policy", "list", "-o", "json"]).out)
+    assert sorted(row["name"] for row in rows) == sorted(ready_made())
+    assert [row["name"] for row in rows if row["recommended"]] == ["fair-finish"]
+    assert rows[0]["recommended"] is True
+    for row in rows:
+        assert row["title"] and row["use_when"] and row["requires"] and row["evidence"], row["name"]
+        assert row["parts"].startswith("gate=")
+    shown = cli(["policy", "list"]).out
+    assert "recommended: fair-finish" in shown
+    assert shown.count("preemption monitor") == 1
 
 
-def test_every_part_is_listed_with_its_parameters(cli: Cli) -> None:
-    rows = json.loads(cli(["policy", "parts", "--json"]).out)
-    assert {row["part"] for row in rows} == set(PART_KINDS)
-    assert {row["part"] for row in rows if row["kind"] == "file"} == set(PART_KINDS)
-    packing = next(row for row in rows if row["kind"] == "packing")
-    assert packing["default"] is True
-    assert packing["parameters"]["window"]["default"] == 32
-    assert "packing (default)" in cli(["policy", "parts"]).out
+def test_a_policy_is_shown_or_every_setting(tmp_path: Path, cli: Cli) -> None:
+    file = written(tmp_path / "mine.yaml", "policy: {order: {kind: srpt}}\n")
+    assert cli(["policy", "show", str(file)]).out == file.read_text()
+    assert cli(["policy", "show", "srpt"]).out == find_policy("srpt").read_text()
+    assert cli(["policy", "show", "--defaults"]).out == default_yaml()
+    for words in ([], ["srpt", "--defaults"]):
+        assert "give either a policy or --defaults" in cli(["policy", "show", *words], 2).err
+    assert "no such" in cli(["policy", "show", str(tmp_path / "no.yaml")], 2).err.lower()
 
 
 def test_a_policy_is_tried_against_fair_with_a_verdict_on_each_workload(
@@ -126,7 +131,6 @@ def test_a_ready_made_policy_is_checked_by_its_name_and_right_beside_a_store(
     said = cli(["policy", "check", str(file)])
     assert ": right: " in said.out
     assert "warning" not in said.err
-    assert summary(ready_made()[name])
 
 
 def test_an_entry_of_the_roster_whose_store_is_not_named_is_not_right(tmp_path: Path, cli: Cli) -> None:

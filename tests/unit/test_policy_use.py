@@ -13,12 +13,13 @@ from tests.support.files import written
 from treadle.admin import policy_use
 from treadle.cli.main import run
 from treadle.config.reader import parse_settings
-from treadle.config.text import History, section_values, with_sections, without_section
+from treadle.config.text import History, default_yaml, section_values, with_sections, without_section
 from treadle.errors import UserError
+from treadle.policy.catalogue import register_parts
 from treadle.shipped import ready_made
 
-ROOT = Path(__file__).resolve().parents[2]
-WHOLE = (ROOT / "conf" / "treadle.yaml").read_text()
+register_parts()
+WHOLE = default_yaml()
 HDRF = ready_made()["hdrf"].read_text()
 
 BY_HAND = """\
@@ -241,7 +242,7 @@ def test_what_was_written_by_hand_comes_back(target: Path, cli: Cli) -> None:
     target.chmod(0o640)
     for policy in ("hdrf", "slearn", "fifo"):
         cli(use(target, policy))
-    rows = json.loads(cli(["policy", "history", "--config", str(target), "--json"]).out)
+    rows = json.loads(cli(["policy", "history", "--config", str(target), "--output=json"]).out)
     assert [row["number"] for row in rows] == [1, 2, 3]
     assert rows[0]["text"] == BY_HAND
     assert rows[0]["policy"] == "share=capacity"

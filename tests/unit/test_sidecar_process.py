@@ -47,7 +47,7 @@ class Sidecar:
         self.log = log
         with log.open("wb") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "treadle", "sidecar", *arguments],
+                [sys.executable, "-m", "treadle", "sidecar", "run", *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -134,7 +134,7 @@ def test_a_sidecar_explains_its_frames_and_its_recording_outlives_being_killed(
     assert f"treadle explain asks at {tmp_path}/.treadle.yaml.state/explain.sock" in sidecar.log.read_text()
 
     def frames() -> int:
-        run(["record", "show", str(recording), "--json"])
+        run(["recording", "show", str(recording), "--output=json"])
         return int(json.loads(capsys.readouterr().out or "{}").get("frames", 0))
 
     eventually(frames)
@@ -160,7 +160,7 @@ def test_a_recording_ends_with_the_sidecar(
     else:
         sidecar.process.send_signal(number)
     assert sidecar.process.wait(300) == (0 if number is None else -number)
-    found = json.loads(cli(["record", "show", str(recording), "--json"]).out)
+    found = json.loads(cli(["recording", "show", str(recording), "--output=json"]).out)
     assert (found["frames"], found["notes"]) == (1, [])
 
 
@@ -190,7 +190,7 @@ def test_each_of_several_engines_has_a_process_that_records_and_ends_with_the_si
     assert sidecar.process.wait(300) == 0
     assert [each for each in children if each.is_running()] == []
     for folder in (recording, recording / "rest"):
-        assert json.loads(cli(["record", "show", str(folder), "--json"]).out)["notes"] == []
+        assert json.loads(cli(["recording", "show", str(folder), "--output=json"]).out)["notes"] == []
 
 
 def test_a_managed_sidecar_whose_caller_has_gone_before_it_was_ready_ends(started: Any) -> None:
@@ -358,7 +358,7 @@ time.sleep(900)
 def sidecar(code: str = WILLING) -> subprocess.Popen[str]:
     """Start what looks like a sidecar; returns when it is there."""
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "sidecar", "--managed"],
+        [sys.executable, "-c", code, "sidecar", "run", "--managed"],
         stdout=subprocess.PIPE,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -478,7 +478,7 @@ def test_the_decoy_of_another_user_neither_counts_nor_is_ended(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with decoy("sidecar", "--managed", program="python") as foreign:
+    with decoy("sidecar", "run", "--managed", program="python") as foreign:
         monkeypatch.setattr(Foreign, "found", SimpleNamespace(real=65534, effective=effective))
 
         def seen() -> list[psutil.Process]:
@@ -505,7 +505,7 @@ def test_the_decoy_of_another_user_neither_counts_nor_is_ended(
 def test_a_sidecar_is_distinguished_from_other_processes() -> None:
     process = sidecar()
     # `sudo` runs as root with words that any user chooses; here it is a shell that calls itself Python
-    words = ["python", "-c", "echo there; read line", "sidecar", "--managed"]
+    words = ["python", "-c", "echo there; read line", "sidecar", "run", "--managed"]
     shell = subprocess.Popen(words, executable="/bin/sh", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert shell.stdout is not None

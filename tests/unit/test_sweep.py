@@ -68,12 +68,12 @@ def planned(folder: Path, text: str) -> Plan:
 
 
 def sweep(folder: Path, *options: str) -> list[str]:
-    return ["sweep", str(folder / "sweep.yaml"), "--jobs", "1", *options]
+    return ["sweep", str(folder / "sweep.yaml"), "--processes", "1", *options]
 
 
 def test_a_grid_has_every_combination_and_a_kept_run_does_not_run_again(folder: Path, cli: Cli) -> None:
     out, best, plots = folder / "out.json", folder / "best.yaml", folder / "plots"
-    said = cli(sweep(folder, f"--json={out}", f"--best={best}", f"--plot={plots}", "--plot-format=svg"))
+    said = cli(sweep(folder, f"--out={out}", f"--best={best}", f"--plot={plots}", "--plot-format=svg"))
     assert "12 runs, 0 of them done before" in said.err
     assert "runs" not in said.out.splitlines()[0]
     found = json.loads(out.read_text())
@@ -98,7 +98,7 @@ def test_a_grid_has_every_combination_and_a_kept_run_does_not_run_again(folder: 
     assert f"default_ms={getattr(chosen, 'default_ms', 0)}" in found["best"] or found["best"] == "fifo"
     assert sorted(file.name for file in plots.iterdir()) == ["pareto-1.svg", "pareto-2.svg"]
     again = folder / "again.json"
-    assert "12 runs, 12 of them done before" in cli(sweep(folder, f"--json={again}")).err
+    assert "12 runs, 12 of them done before" in cli(sweep(folder, f"--out={again}")).err
     assert again.read_bytes() == out.read_bytes()
 
 
@@ -187,7 +187,7 @@ def test_what_fails_is_kept_apart_and_reported(folder: Path, cli: Cli) -> None:
     )
     (folder / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo, mine.yaml]\nseeds: 2\n")
     out = folder / "out.json"
-    said = cli(sweep(folder, "--trust-code", f"--json={out}"), 1).out
+    said = cli(sweep(folder, "--trust-code", f"--out={out}"), 1).out
     assert "failed: tiny, mine, seed 1:" in said
     assert "ValueError: invalid literal" in said
     assert "2 of 2 failed" in said
@@ -198,7 +198,7 @@ def test_what_fails_is_kept_apart_and_reported(folder: Path, cli: Cli) -> None:
     assert [each["pareto"] for each in found["points"]] == [True, False]
     assert len(list((folder / "sweep.runs" / "failed").rglob("*.json"))) == 2
     (folder / "odd.py").write_text(OWN.format("view.applications['submit_time_ms']"))
-    assert "4 runs, 2 of them done before" in cli(sweep(folder, "--trust-code", f"--json={out}")).err
+    assert "4 runs, 2 of them done before" in cli(sweep(folder, "--trust-code", f"--out={out}")).err
 
 
 def test_jobs_that_can_never_run_fail_their_runs_alone(folder: Path, cli: Cli) -> None:
@@ -442,7 +442,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(folder: Path, jobs: int) -> N
     document: dict[str, Any] = yaml.safe_load(TINY) | {"workload": {"own": own}}
     (folder / "tiny.yaml").write_text(yaml.safe_dump(document))
     (folder / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 4\n")
-    command = command_of("sweep", str(folder / "sweep.yaml"), f"--jobs={jobs}", "--trust-code")
+    command = command_of("sweep", str(folder / "sweep.yaml"), f"--processes={jobs}", "--trust-code")
     kept = folder / "sweep.runs" / "runs"
     wanted = 2 if jobs == 1 else 3  # with two processes the fourth runs beside the third
     code, said = interrupted(
@@ -489,7 +489,7 @@ def test_a_recording_is_a_scenario_and_what_is_in_it_counts(folder: Path, capsys
     plan = planned(folder, text)
     assert [scenario.name for scenario in plan.scenarios] == ["rec tick_ms=200"]
     assert len({each.line.key for each in plan.runs}) == 4
-    assert run(sweep(folder, "--json", str(folder / "found.json"))) == 0
+    assert run(sweep(folder, "--out", str(folder / "found.json"))) == 0
     found = json.loads((folder / "found.json").read_text())
     figures = [each["figures"] for each in found["runs"]]
     assert [each["jobs"] for each in figures] == [8] * 4
@@ -543,9 +543,9 @@ def test_spark_gives_the_same_bytes_as_this_machine(tmp_path: Path, *, submitted
     (tmp_path / "jobs.py").write_text(JOBS)
     sweep = written(tmp_path / "sweep.yaml", "scenarios: [tiny.yaml]\npolicies: [fifo, srpt]\nseeds: 4\n")
     here, there = tmp_path / "here.json", tmp_path / "there.json"
-    assert run(["sweep", str(sweep), "--jobs=1", "--trust-code", f"--json={here}", f"--cache={tmp_path}/here"]) == 1
+    assert run(["sweep", str(sweep), "--processes=1", "--trust-code", f"--out={here}", f"--cache={tmp_path}/here"]) == 1
     script = written(tmp_path / "run_treadle.py", "from treadle.cli.main import main\n\nmain()\n")
-    options = ["sweep", str(sweep), "--on=spark", "--trust-code", f"--json={there}", f"--cache={tmp_path}/there"]
+    options = ["sweep", str(sweep), "--on=spark", "--trust-code", f"--out={there}", f"--cache={tmp_path}/there"]
     submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]", str(script)]
     command = [*submit, *options] if submitted else [sys.executable, "-m", "treadle", *options, "--master=local[2]"]
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
@@ -677,7 +677,7 @@ def started(pid: int) -> bool:
 
 @pytest.mark.parametrize("when", ["they start", "they run"])
 def test_ctrl_c_ends_simulations_in_other_processes_without_a_trace(scenario: Path, when: str) -> None:
-    words = ("simulate", str(scenario), "--policy=fifo", "--seeds=3", "--jobs=2", "--trust-code")
+    words = ("simulate", str(scenario), "--policy=fifo", "--seeds=3", "--processes=2", "--trust-code")
     ran = [scenario.parent / "ran-1", scenario.parent / "ran-2"]
     code, said = interrupted(
         command_of(*words), started if when == "they start" else lambda pid: all(each.exists() for each in ran)
@@ -689,7 +689,7 @@ def test_ctrl_c_ends_simulations_in_other_processes_without_a_trace(scenario: Pa
 
 def test_a_simulation_whose_process_dies_says_what_to_do(scenario: Path, cli: Cli) -> None:
     (scenario.parent / "own.py").write_text(KILLED)
-    error = cli(["simulate", str(scenario), "--policy=fifo", "--seeds=2", "--jobs=2", "--trust-code"], 2).err
+    error = cli(["simulate", str(scenario), "--policy=fifo", "--seeds=2", "--processes=2", "--trust-code"], 2).err
     assert "ran out of memory" in error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -35,9 +36,15 @@ def test_the_wheel_gets_every_template_of_conf() -> None:
 
 
 def test_the_command_says_where_they_are(cli: Cli) -> None:
-    folder = Path(cli(["conf"]).out.strip())
+    folder = Path(cli(["paths", "conf"]).out.strip())
     assert (folder / "yarn-site-treadle.xml").is_file()
     assert (folder / "systemd" / "treadle-sidecar.service").is_file()
+
+
+def test_a_path_is_printed_by_its_name_and_no_other_name_is_known(cli: Cli) -> None:
+    assert Path(cli(["paths", "policies"]).out.strip()) == shipped.policies_folder()
+    assert json.loads(cli(["paths", "conf", "-o", "json"]).out) == {"conf": str(shipped.templates())}
+    assert "'polices' is not one of conf, policies" in cli(["paths", "polices"], 2).err
 
 
 def test_those_of_the_package_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

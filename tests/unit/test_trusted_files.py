@@ -277,7 +277,7 @@ def sweep(folder: Path, kind: str) -> list[str]:
     policy = "evil.yaml" if kind == "policies" else "fifo"
     document = {"scenarios": ["scenario.yaml"], "policies": [policy], "seeds": 1}
     (folder / "sweep.yaml").write_text(json.dumps(document))
-    return ["sweep", str(folder / "sweep.yaml"), "--jobs=1"]
+    return ["sweep", str(folder / "sweep.yaml"), "--processes=1"]
 
 
 def sweep_by_settings(folder: Path, kind: str) -> list[str]:
@@ -293,7 +293,7 @@ def sweep_by_settings(folder: Path, kind: str) -> list[str]:
         "seeds": 1,
     }
     (folder / "sweep.yaml").write_text(json.dumps(document))
-    return ["sweep", str(folder / "sweep.yaml"), "--jobs=1"]
+    return ["sweep", str(folder / "sweep.yaml"), "--processes=1"]
 
 
 def check(folder: Path, kind: str) -> list[str]:

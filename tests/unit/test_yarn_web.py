@@ -102,7 +102,7 @@ def commands(rm: str, folder: Path) -> dict[str, list[str]]:
         "history of policies": ["policy", "history", "--rm", rm],
         "rollback": ["policy", "rollback", "--rm", rm],
         "use": ["policy", "use", "fifo", "--rm", rm],
-        "import": ["profiles", "import", "--store", store, "--history-server", rm],
+        "import": ["history", "import", "--store", store, "--history-server", rm],
     }
 
 

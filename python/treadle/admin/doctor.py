@@ -316,7 +316,7 @@ def kernels(facts: Facts) -> Iterator[Finding]:
     if compiled:
         yield Finding("ok", f"{compiled} compiled functions of this release in {folder}, for {facts.user}")
         return
-    warm_up = f"sudo -u {facts.user} treadle sidecar --warm-up" + (f" --config {facts.config}" if facts.config else "")
+    warm_up = f"sudo -u {facts.user} treadle sidecar warm-up" + (f" --config {facts.config}" if facts.config else "")
     yield Finding("warn", f"nothing compiled of this release in {folder}: the next start compiles", warm_up)
 
 

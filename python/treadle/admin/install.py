@@ -357,7 +357,7 @@ def compile_kernels(plan: Plan) -> None:
     options = plan.options
     uid, gid = user_ids(options.user)
     as_user = {} if os.geteuid() == uid else {"user": uid, "group": gid, "extra_groups": []}
-    command = [str(options.target / "bin" / "treadle"), "sidecar", "--warm-up", "--config", str(plan.config)]
+    command = [str(options.target / "bin" / "treadle"), "sidecar", "warm-up", "--config", str(plan.config)]
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
     try:
         ended = subprocess.run(

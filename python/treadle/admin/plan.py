@@ -492,7 +492,7 @@ def _unit(options: Options, config: Path) -> str:
 
 def _yaml(kernels: Path) -> str:
     return (
-        "# The settings of Treadle's engine; docs/administrator.md, and `treadle conf` for a file with every default.\n"
+        "# The settings of Treadle's engine; `treadle policy show --defaults` has each, with its default.\n"
         "# What may be written here: `treadle policy check` tells, and `treadle policy use` changes the policy.\n"
         "kernels:\n"
         "  # Of the sidecar's user; `treadle install` has compiled into it.\n"

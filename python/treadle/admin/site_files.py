@@ -163,7 +163,7 @@ class _Reader:
     def _doctype(self, *_: Any) -> None:
         raise UserError(
             f"{self._path}:{self.parser.CurrentLineNumber}: it has a document type (DTD), whose entities could stand "
-            "for anything; take <!DOCTYPE ...> out, or write Treadle's properties by hand (treadle conf)"
+            "for anything; take <!DOCTYPE ...> out, or write Treadle's properties by hand (treadle paths conf)"
         )
 
     def _declaration(self, _version: str, encoding: str | None, _standalone: int) -> None:
@@ -236,8 +236,9 @@ class _Reader:
             self.found.append(path)
             return
         self._missing = (
-            f"{self._path}:{self.parser.CurrentLineNumber}: it includes {href}, which is not a file here, so that "
-            "the effective values are unknown; put the file there, or write Treadle's properties by hand (treadle conf)"
+            f"{self._path}:{self.parser.CurrentLineNumber}: it includes {href}, which is not a file here, so "
+            "that the effective values are unknown; put the file there, or write Treadle's properties by hand "
+            "(treadle paths conf)"
         )
         if "://" in href and not href.startswith("file://"):
             raise UserError(self._missing)  # a server's, which may be there for the ResourceManager

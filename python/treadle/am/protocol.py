@@ -350,7 +350,7 @@ def read_header(content: bytes) -> Header:
     if version != VERSION:
         raise VersionError(
             f"a plug-in speaks version {version} of the plan protocol, this listener version {VERSION}: "
-            "give it the jar of this release (treadle jar --tez, treadle jar --spark)"
+            "give it the jar of this release (treadle paths tez, treadle paths spark)"
         )
     _, _, kind, flags, length, timestamp, application, attempt, number, digest, nonce = REQUEST.unpack(content)
     if flags not in (0, SEALED) or kind not in set(Kind):

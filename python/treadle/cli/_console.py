@@ -17,6 +17,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from treadle.cli._options import Output
 from treadle.errors import printable as printable
 
 
@@ -44,9 +45,18 @@ def say(console: Console, text: str, style: str = "") -> None:
     console.print(printable(text), style=style or None, markup=False, highlight=False, soft_wrap=True)
 
 
+quiet = False
+"""Whether `treadle --quiet` wants no progress."""
+
+
 def progress_console() -> Console:
     """Return the console for progress, which is stderr: stdout has results alone."""
-    return _PrintableConsole(stderr=True)
+    return _PrintableConsole(stderr=True, quiet=quiet)
+
+
+def console_beside(output: Output) -> Console:
+    """Return where tables and texts go: standard output, or standard error where that has JSON."""
+    return console_for_tables() if output is Output.TABLE else progress_console()
 
 
 COMPILING: Final = "reading compiled code; compiling it takes a minute or two, once a version"

@@ -9,6 +9,7 @@ import importlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -18,7 +19,12 @@ from treadle.config.trust import TRUST_OPTION
 from treadle.errors import UserError, install_extra
 from treadle.yarn.treadle_beans import silence
 
-RmOption = Annotated[str, typer.Option("--rm", envvar="TREADLE_RM", help="Address of the ResourceManager's web pages.")]
+RmOption = Annotated[
+    str,
+    typer.Option(
+        "--rm", envvar="TREADLE_RM", metavar="ADDRESS", help="The address of the ResourceManager's web pages."
+    ),
+]
 CaOption = Annotated[
     Path | None,
     typer.Option(
@@ -28,14 +34,40 @@ CaOption = Annotated[
         metavar="FILE",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON instead of a table.")]
+
+
+class Output(StrEnum):
+    """The form of a printed result."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Print a table, or JSON.")]
 
 ConfigOption = Annotated[
     Path | None, typer.Option(help="The engine's treadle.yaml; without it the ResourceManager is asked.")
 ]
+HadoopConfOption = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="HADOOP_CONF_DIR",
+        help="The folder with the ResourceManager's yarn-site.xml and yarn-env.sh; else that of `treadle install`.",
+    ),
+]
+PrefixOption = Annotated[
+    Path | None,
+    typer.Option(help="The folder of `treadle install`; default: the one found on this host, or /opt/treadle."),
+]
+YarnOption = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Hadoop's `yarn`; else the one in the PATH or of HADOOP_HOME.")
+]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
-ResultsOption = Annotated[Path | None, typer.Option("--json", help="A file for the results.")]
-PlotOption = Annotated[Path | None, typer.Option(help="A folder for plots.")]
+ResultsOption = Annotated[Path | None, typer.Option("--out", help="A file for the results, as JSON.")]
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="A folder for plots.")]
+ProcessesOption = Annotated[
+    int, typer.Option("--processes", min=0, max=1024, help="Processes that run at a time; 0: one a core.")
+]
 PlotFormatOption = Annotated[
     list[str] | None, typer.Option(help="png, pdf or svg; may be given several times.", show_default="png")
 ]
@@ -56,6 +88,11 @@ KeepGoingOption = Annotated[
         "--keep-going", help="A policy of which a part fails has no figures; go on with the others, then exit 1."
     ),
 ]
+
+
+def print_json(document: object) -> None:
+    """Print the result of a command as ``-o json`` has it."""
+    typer.echo(json.dumps(document, indent=2, default=str))
 
 
 def exit_if_silent(bean: Mapping[str, Any]) -> None:
@@ -83,12 +120,12 @@ def writing(option: str, place: Path, kind: Literal["file", "folder"]) -> Iterat
 
 
 def write_json(file: Path, document: object) -> None:
-    """Write the results of ``--json``, with the folders above the file.
+    """Write the results of ``--out``, with the folders above the file.
 
     Raises:
         UserError: the file cannot be written.
     """
-    with writing("--json", file, "file"):
+    with writing("--out", file, "file"):
         _make_folder_of(file)
         file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
@@ -146,7 +183,7 @@ def make_folder(folder: Path, option: str) -> None:
 
 
 def check_results(json_file: Path | None, plot: Path | None) -> None:
-    """See, before long work, that what ``--json`` and ``--plot`` name can be written.
+    """See, before long work, that what ``--out`` and ``--plot`` name can be written.
 
     Raises:
         UserError: one of them cannot.
@@ -154,7 +191,7 @@ def check_results(json_file: Path | None, plot: Path | None) -> None:
     if plot is not None:
         plot_folder(plot)
     if json_file is not None:
-        check_writable("--json", json_file)
+        check_writable("--out", json_file)
 
 
 def plot_formats(plot: Path | None, given: list[str] | None) -> tuple[str, ...]:

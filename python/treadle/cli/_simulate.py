@@ -5,6 +5,7 @@ Its tables have slowdowns of groups of jobs, policies pair by pair, and the figu
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,8 +20,8 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from treadle.cli._console import INTERRUPTED, compiling, console_for_tables, counted_progress, say
-from treadle.cli._options import check_results, make_folder, write_json, writing
+from treadle.cli._console import INTERRUPTED, compiling, console_beside, console_for_tables, counted_progress, say
+from treadle.cli._options import Output, check_results, make_folder, write_json, writing
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError, counted
@@ -191,7 +192,7 @@ class SimulateOptions:
     seed: int | None
     seeds: int
     baseline: str | None
-    jobs: int
+    processes: int
     check: bool
     profile: bool
     details: bool
@@ -204,7 +205,9 @@ class SimulateOptions:
 class OutputPaths:
     """Where results go; None: nowhere."""
 
-    json_file: Path | None
+    output: Output
+    """The form of the printed result."""
+    out: Path | None
     csv: Path | None
     parquet: Path | None
     plot: Path | None
@@ -214,13 +217,13 @@ class OutputPaths:
 def simulate(scenario: Path, policy: list[str], places: OutputPaths, options: SimulateOptions) -> None:
     """Do what `treadle.cli.simulate.simulate` says."""
     read = Scenario.read(scenario, trust_code=options.trust_code)
-    check_results(places.json_file, places.plot)
+    check_results(places.out, places.plot)
     if places.parquet is not None:
         check_parquet("--parquet")
     for option, folder in (("--csv", places.csv), ("--parquet", places.parquet)):
         if folder is not None:
             make_folder(folder, option)
-    work = _SimulateCommand(read, options, console_for_tables())
+    work = _SimulateCommand(read, options, console_beside(places.output))
     policies = _policies(read, policy)
     _check_baseline(options.baseline, [name for name, _ in policies])
     for _, settings in policies:
@@ -267,13 +270,17 @@ def _report(work: _SimulateCommand, places: OutputPaths) -> None:
     """
     how = work.options
     outcomes = [each.summary if isinstance(each, Run) else each for each in work.results]
-    _show(outcomes, work.console, how)
+    document = as_json(outcomes) | _over_seeds(outcomes)
+    if places.output is Output.JSON:
+        typer.echo(json.dumps(document))
+    else:
+        _show(outcomes, work.console, how)
     for text in work.notes:
         say(work.console, text, "red" if work.stuck else "yellow")
     whole = [each for each in work.results if isinstance(each, Run)]
-    if places.json_file is not None:
-        write_json(places.json_file, as_json(outcomes) | _over_seeds(outcomes))
-        work.rows_written.append(places.json_file)
+    if places.out is not None:
+        write_json(places.out, document)
+        work.rows_written.append(places.out)
     formats: tuple[tuple[TableFormat, Path | None], ...] = (("csv", places.csv), ("parquet", places.parquet))
     for format_, folder in formats:
         if folder is not None:
@@ -331,10 +338,10 @@ class _SimulateCommand:
 
     def _outcomes(self, lines: Sequence[RunSpec]) -> Iterator[Outcome]:
         """Yield outcomes, with a bar for the jobs of each run, or one for all runs if several run at a time."""
-        if self.options.jobs > 1:
+        if self.options.processes > 1:
             with counted_progress("runs") as bar:
                 task = bar.add_task("simulating", total=len(lines))
-                for done, outcome in enumerate(run_lines(lines, self.options.jobs), 1):
+                for done, outcome in enumerate(run_lines(lines, self.options.processes), 1):
                     bar.update(task, completed=done)
                     yield outcome
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from treadle.cli._console import INTERRUPTED, compiling, console_for_tables, counted_progress, progress_console, say
-from treadle.cli._options import check_results, check_writable, write_json, writing
+from treadle.cli._console import INTERRUPTED, compiling, console_beside, counted_progress, progress_console, say
+from treadle.cli._options import Output, check_results, check_writable, write_json, writing
 from treadle.errors import counted
 from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulate.comparison import FEW, Interval
@@ -34,7 +35,9 @@ class OutputPaths:
     """Where results go; None: nowhere."""
 
     cache: Path
-    json_file: Path | None
+    output: Output
+    """The form of the printed result."""
+    out: Path | None
     best: Path | None
     plot: Path | None
     formats: tuple[str, ...]
@@ -48,25 +51,28 @@ class OnSpark:
     settings: Mapping[str, str]
 
 
-def sweep(file: Path, places: OutputPaths, jobs: int, on_spark: OnSpark | None, *, trust_code: bool) -> None:
+def sweep(file: Path, places: OutputPaths, processes: int, on_spark: OnSpark | None, *, trust_code: bool) -> None:
     """Do what `treadle.cli.sweep.sweep` says."""
     document = read_sweep(file)
     if on_spark is not None:
         check_spark()
-    check_results(places.json_file, places.plot)
+    check_results(places.out, places.plot)
     if places.best is not None:
         check_writable("--best", places.best)
     kept = ResultCache(places.cache)
     inputs = Inputs(kept.files)
     plan = plan_of(document, file, inputs, trust_code=trust_code)
-    console = console_for_tables()
+    console = console_beside(places.output)
     for note in plan.notes:
         say(console, note, "yellow")
-    results = _run(plan, kept, inputs, console, jobs, on_spark)
+    results = _run(plan, kept, inputs, console, processes, on_spark)
     report = report_of(document, plan, results)
-    _show(report, console)
-    if places.json_file is not None:
-        write_json(places.json_file, report.as_json())
+    if places.output is Output.JSON:
+        typer.echo(json.dumps(report.as_json()))
+    else:
+        _show(report, console)
+    if places.out is not None:
+        write_json(places.out, report.as_json())
     if places.best is not None:
         _write_best(report, places.best, console)
     if places.plot is not None:
@@ -76,7 +82,7 @@ def sweep(file: Path, places: OutputPaths, jobs: int, on_spark: OnSpark | None, 
 
 
 def _run(
-    plan: Plan, kept: ResultCache, inputs: Inputs, console: Console, jobs: int, on_spark: OnSpark | None
+    plan: Plan, kept: ResultCache, inputs: Inputs, console: Console, processes: int, on_spark: OnSpark | None
 ) -> list[bytes]:
     """Return the result of each run of a plan, in its order; runs with a kept result are skipped."""
     runs = Runs([each.line for each in plan.runs], kept)
@@ -86,7 +92,7 @@ def _run(
     begun_s = perf_counter()
     try:
         if runs.missing:
-            with _backend(plan, runs.missing, kept, inputs, console, jobs, on_spark) as running:
+            with _backend(plan, runs.missing, kept, inputs, console, processes, on_spark) as running:
                 runs.take(running)
     except KeyboardInterrupt:
         say(
@@ -105,14 +111,14 @@ def _backend(
     kept: ResultCache,
     inputs: Inputs,
     console: Console,
-    jobs: int,
+    processes: int,
     on_spark: OnSpark | None,
 ) -> Iterator[Iterator[Done]]:
     """Yield what yields runs as they end, with a bar."""
     if on_spark is None:
         with compiling():
             _compile(plan, {line.policy for line in lines})
-        with closing(run_locally(lines, partial(run_line, files=kept.files), jobs)) as running:
+        with closing(run_locally(lines, partial(run_line, files=kept.files), processes)) as running:
             yield _counted(running, len(lines), console)
         return
     spark = Spark(on_spark.master, on_spark.settings)
@@ -149,7 +155,7 @@ def _show(report: SweepReport, console: Console) -> None:
         cells = [cell for cell in report.cells if cell.scenario == at]
         console.print(_table(report, scenario.name, cells))
         if len(cells) > ROWS_SHOWN:
-            say(console, f"... and {len(cells) - ROWS_SHOWN} more; --json has all of them")
+            say(console, f"... and {len(cells) - ROWS_SHOWN} more; --out has all of them")
     if any(1 < len(cell.seeds) < FEW for cell in report.cells):
         say(console, f"95 % intervals by Student's t are over fewer than {FEW} seeds: use more.")
     if report.best is None:

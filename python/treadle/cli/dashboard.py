@@ -44,7 +44,7 @@ def dashboard(
 ) -> None:
     """Serve web pages about the cluster of a ResourceManager: queues, nodes, jobs, decisions, and what is wrong.
 
-    Nothing of it runs in the ResourceManager or in a sidecar. Who opens a page has to know the token.
+    It runs in a process of its own. A page can be opened only with the token.
     """
     _need_extra()
     from treadle.cli.observe import read_observation

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treadle.cli._options import CaOption, JsonOption
+from treadle.cli._options import CaOption, HadoopConfOption, Output, OutputOption, PrefixOption, YarnOption, print_json
 from treadle.errors import printable
 
 if TYPE_CHECKING:
@@ -19,35 +18,26 @@ app = typer.Typer()
 
 @app.command()
 def doctor(
-    hadoop_conf: Annotated[
-        Path | None,
-        typer.Option(
-            "--hadoop-conf",
-            envvar="HADOOP_CONF_DIR",
-            help="The folder with the ResourceManager's yarn-site.xml; else the one that `treadle install` was given.",
-        ),
-    ] = None,
+    hadoop_conf: HadoopConfOption = None,
     rm: Annotated[
         list[str] | None,
         typer.Option(
             "--rm",
             envvar="TREADLE_RM",
-            help="Address of a ResourceManager's web pages, again for each; else by yarn-site.xml.",
+            metavar="ADDRESS",
+            help="The address of a ResourceManager's web pages, once for each; else those in yarn-site.xml.",
         ),
     ] = None,
     pre: Annotated[bool, typer.Option("--pre", help="Before Treadle runs: ask no ResourceManager.")] = False,
-    only: Annotated[list[str] | None, typer.Option("--only", help="One check, again for each.")] = None,
-    as_json: JsonOption = False,
-    prefix: Annotated[
-        Path | None,
-        typer.Option(help="The folder of `treadle install`; default: the one found on this host, or /opt/treadle."),
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Run this check alone; may be given several times.")
     ] = None,
+    output: OutputOption = Output.TABLE,
+    prefix: PrefixOption = None,
     user: Annotated[
         str, typer.Option(help="The sidecar's user, if neither settings nor `treadle install` name it.")
     ] = "",
-    yarn: Annotated[
-        str | None, typer.Option(help="Hadoop's `yarn`; else the one in the path or of HADOOP_HOME.")
-    ] = None,
+    yarn: YarnOption = None,
     java: Annotated[
         Path | None,
         typer.Option(help="The ResourceManager's Java; else by yarn-env.sh, hadoop-env.sh, JAVA_HOME or the path."),
@@ -76,20 +66,20 @@ def doctor(
     facts = Facts(conf, tuple(rm or ()), prefix, ca, user, refresh_command(yarn), java, PARTS)
     results: list[Result] = []
     for result in examine(facts, checks):
-        if not as_json:
+        if output is Output.TABLE:
             _show(result, results[-1] if results else None)
         results.append(result)
-    if as_json:
-        typer.echo(json.dumps([each.plain() for each in results], indent=2))
+    if output is Output.JSON:
+        print_json([each.plain() for each in results])
     failed = sum(each.finding.status == "fail" for each in results)
-    if not as_json:
+    if output is Output.TABLE:
         warned = sum(each.finding.status == "warn" for each in results)
         typer.echo(f"\n{failed} failed, {warned} to look at, of {len(results)} findings")
     if bundle is not None:
         from treadle.admin.bundle import write_bundle
 
         names = write_bundle(bundle, facts, results)
-        typer.echo(f"{bundle} holds {', '.join(names)}; read it before you send it", err=as_json)
+        typer.echo(f"{bundle} holds {', '.join(names)}; read it before you send it", err=output is Output.JSON)
     raise typer.Exit(1 if failed else 0)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption, exit_if_silent
+from treadle.cli._options import DEFAULT_RM, CaOption, Output, OutputOption, RmOption, exit_if_silent, print_json
 from treadle.errors import UserError
 from treadle.yarn.treadle_beans import application_in, engines_in, why_not
 
@@ -24,7 +24,7 @@ _TITLES: Final = (*_WHO, "retries", "given up", "moved", "last error")
 def engines(
     rm: RmOption = DEFAULT_RM,
     ca: CaOption = None,
-    as_json: JsonOption = False,
+    output: OutputOption = Output.TABLE,
     application: Annotated[str | None, typer.Option("--app", help="Who serves this application, and why.")] = None,
 ) -> None:
     """Show the engines of a cluster: who serves what, how busy they are, and how often they conflict.
@@ -39,10 +39,10 @@ def engines(
     idle = "" if shown else why_not(bean)
     if application is not None:
         served = _served(application, _owners(rm, ca) if shown else {})
-        typer.echo(json.dumps(served) if as_json else _sentence(served, idle))
+        typer.echo(json.dumps(served) if output is Output.JSON else _sentence(served, idle))
         return
-    if as_json:
-        typer.echo(json.dumps({"engines": shown}, indent=2))
+    if output is Output.JSON:
+        print_json({"engines": shown})
     elif not shown:
         typer.echo(f"{_of_one(idle)}; see `treadle status`")
     else:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import DEFAULT_RM, CaOption, ConfigOption, JsonOption, RmOption
+from treadle.cli._options import DEFAULT_RM, CaOption, ConfigOption, Output, OutputOption, RmOption, print_json
 from treadle.errors import UserError, printable
 from treadle.yarn.codes import several
 from treadle.yarn.pages import find_applications, read_bean
@@ -67,12 +67,12 @@ def explain(
     ] = None,
     rm: RmOption = DEFAULT_RM,
     ca: CaOption = None,
-    as_json: JsonOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Say why an application waits: the reasons for each of its asks, and what would let it start.
 
     Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 1 if an ask is never served
-    unless a setting changes, and 2 if no engine answers. Of an application that has ended it prints its end.
+    unless a setting changes, and 2 if no engine answers. For an application that has ended it prints how it ended.
     """
     if socket_ is None:
         check_config(config)
@@ -81,9 +81,9 @@ def explain(
         named = {"engine": engine} if engine else {}
         answer = ask_sidecar(places, {"application": application, "ask": ask, "node": node} | named)
     except NoSidecarError as error:
-        _show_yarn(application, rm, ca, as_json)
+        _show_yarn(application, rm, ca, output)
         raise UserError(why_none_answers(error, rm, ca)) from error
-    if answer.get("unknown") and _show_yarn(application, rm, ca, as_json):
+    if answer.get("unknown") and _show_yarn(application, rm, ca, output):
         return
     if "error" in answer:
         raise UserError(str(answer["error"]))
@@ -92,8 +92,8 @@ def explain(
     if socket_ is None and config is None and (reason := _why_not_now(rm, ca)):
         text = f"the CapacityScheduler places containers now: {reason}. What follows is what the engine would do"
         typer.echo(printable(text), err=True)
-    if as_json:
-        typer.echo(json.dumps(answer, indent=2))
+    if output is Output.JSON:
+        print_json(answer)
     else:
         _show(answer, ask)
     if any(each["verdict"] != "waiting" for each in answer["asks"]):
@@ -122,7 +122,7 @@ def why_none_answers(error: NoSidecarError, rm: str, ca: Path | None) -> str:
     return f"{reason}; `treadle status` shows when one does"
 
 
-def _show_yarn(given: str, rm: str, ca: Path | None, as_json: bool) -> bool:
+def _show_yarn(given: str, rm: str, ca: Path | None, output: Output) -> bool:
     """Print what YARN says of an application that no engine explains; return whether it has ended, so waits no more.
 
     Raises:
@@ -137,8 +137,8 @@ def _show_yarn(given: str, rm: str, ca: Path | None, as_json: bool) -> bool:
     if not applications:
         return False
     (app,) = applications
-    if as_json:
-        typer.echo(json.dumps({"application": app.id, "yarn": app._asdict(), "asks": []}, indent=2))
+    if output is Output.JSON:
+        print_json({"application": app.id, "yarn": app._asdict(), "asks": []})
         return app.has_ended
     console = console_for_tables()
     state = f"{app.state}, final status {app.final_status}" if app.has_ended else app.state

@@ -25,13 +25,13 @@ def install(
     user: Annotated[
         str,
         typer.Option(
-            help="Who runs the sidecar: the ResourceManager's user (as yarn), unless the sidecar has a user of its own."
+            help="The user who runs the sidecar: the ResourceManager's, such as yarn, unless it has a user of its own."
         ),
     ],
     prefix: Annotated[
         Path | None,
         typer.Option(
-            help="Where releases go, each in a folder of its own: by default where one of this ResourceManager is "
+            help="The folder for releases, each in a folder of its own; default: where one of this ResourceManager is "
             "installed, else /opt/treadle."
         ),
     ] = None,
@@ -42,8 +42,8 @@ def install(
     systemd_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Where a unit for an external sidecar goes: /etc/systemd/system if that is there, with the "
-            "usual prefix; else nowhere. It is never enabled."
+            help="The folder for the unit of an external sidecar, which is never enabled; default: /etc/systemd/system "
+            "with the usual prefix, else none."
         ),
     ] = None,
     dry_run: DryRunOption = False,

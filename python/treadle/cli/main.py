@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.models import ArgumentInfo, ParameterInfo
 
 from treadle import __version__
 from treadle.errors import UserError, printable
@@ -25,6 +28,16 @@ EXIT_MISTAKE: Final = 2
 FOLDER: Final = Path(__file__).parent
 LABORATORY: Final = "treadle_lab"
 """The package of experiments: a checkout has it beside this package, the wheel does not."""
+
+PANELS: Final[Mapping[str, Sequence[str]]] = {
+    "Cluster": (
+        *("install", "uninstall", "doctor", "status", "observe", "explain", "engines", "dashboard"),
+        *("policy", "history", "sidecar", "paths"),
+    ),
+    "Evaluate": ("simulate", "sweep", "replay", "recording", "workload"),
+    "In a checkout": ("minicluster", "demo", "lab"),
+}
+"""The commands, in the order in which `treadle --help` shows them."""
 
 
 def main() -> None:
@@ -86,17 +99,50 @@ def _name(module: Path) -> str:
     return stem.replace("_", "-")
 
 
+class Command(TyperCommand):
+    """A command whose help has no types of Python."""
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the help; what replaces a type is as wide, as the columns are laid out."""
+        text = re.sub(r"(?<=\S) <([\w .\[\]|-]+)>(?=  |$)", _plain, super().get_help(ctx), flags=re.MULTILINE)
+        return re.sub(r"\bx>=([\d.]+)", r"at least \1", re.sub(r"([\d.]+)<=x<=([\d.]+)", r"\1 to \2", text))
+
+
+def _plain(found: re.Match[str]) -> str:
+    return f" {found[1]}  " if "|" in found[1] else " " * len(found[0])
+
+
+class Group(TyperGroup):
+    """A group of commands whose help shows the first sentence of each, whole; at the top they are in panels."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, as click's method of this name does."""
+        panels: Mapping[str, Sequence[str]] = PANELS if ctx.parent is None else {"Commands": list(self.commands)}
+        for title, names in panels.items():
+            rows = [(name, _first_sentence(self.commands[name].help or "")) for name in names if name in self.commands]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s+(?=[A-Z])", text.partition("\n\n")[0], maxsplit=1)[0]
+
+
 def application(arguments: Sequence[str]) -> typer.Typer:
     """Return the commands; of a group only what the arguments call is imported, the rest is listed."""
     app = typer.Typer(
-        help="Hadoop clusters scheduled by Python.",
+        cls=Group,
+        help="Schedule Hadoop clusters with Python.",
+        epilog="`treadle COMMAND --help` describes a command. Exit codes: docs/reference/commands.md.",
         no_args_is_help=True,
-        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    words = [word for word in arguments if not word.startswith("-")]
+    completed = os.environ.get("_TYPER_COMPLETE_ARGS", os.environ.get("COMP_WORDS", "")).split()[1:]
+    words = [word for word in arguments or completed if not word.startswith("-")]
     for package, folder in sources().items():
         _fill(app, folder, package, words)
     return app
@@ -121,7 +167,7 @@ def _fill(app: typer.Typer, folder: Path, package: str, words: Sequence[str]) ->
             group = typer.Typer(help=summary, no_args_is_help=True)
             group.callback()(_group)
             _fill(group, folder / module, f"{package}.{module}", words[1:])
-            app.add_typer(group, name=name)
+            app.add_typer(group, name=name, cls=Group)
         else:
             _add(app, name, import_module(f"{package}.{module}").app)
 
@@ -132,11 +178,33 @@ def _group() -> None:
 
 def _add(app: typer.Typer, name: str, command: typer.Typer) -> None:
     """Add a command; what has a single function and no callback is that function, else a group."""
+    for each in command.registered_commands:
+        each.cls = Command
+        _name_values(each.callback)
     if len(command.registered_commands) == 1 and command.registered_callback is None:
         function: Any = command.registered_commands[0].callback
-        app.command(name)(function)
+        app.command(name, cls=Command)(function)
     else:
-        app.add_typer(command, name=name)
+        app.add_typer(command, name=name, cls=Group)
+
+
+def _name_values(function: Any) -> None:
+    """Let the help name the values of options by words, where an option does not, instead of Python's types."""
+    function.__annotations__ = get_type_hints(function, include_extras=True)  # evaluated once, for Typer too
+    for name, annotation in function.__annotations__.items():
+        kind, *facts = get_args(annotation) or (None,)
+        for fact in facts:
+            if isinstance(fact, ParameterInfo) and fact.metavar is None:
+                is_argument = isinstance(fact, ArgumentInfo)
+                fact.metavar = name.upper() if is_argument else _word(str(kind), fact.help or "")
+
+
+def _word(kind: str, text: str) -> str | None:
+    """Return the word for a value of a type; None where the option says it: switches, and those of a few words."""
+    if "Path" in kind:
+        return "FOLDER" if re.match(r"(A|The) folder\b", text) else "FILE"
+    words = {"int": "NUMBER", "float": "NUMBER", "str": "TEXT"}
+    return next((word for name, word in words.items() if re.search(rf"\b{name}\b", kind)), None)
 
 
 def _not_called() -> None:
@@ -153,5 +221,10 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
-    """Hadoop clusters scheduled by Python."""
+    """Schedule Hadoop clusters with Python."""
+    if quiet:
+        from treadle.cli import _console  # only here: it imports rich
+
+        _console.quiet = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
+from treadle.cli._options import DEFAULT_RM, CaOption, Output, OutputOption, RmOption, print_json
 from treadle.errors import UserError, counted, printable
 from treadle.yarn.pages import read_bean
 
@@ -27,18 +26,18 @@ _TIMES: Final = {"earlier": "Treadle earlier", "later": "Treadle later"}
 
 
 @app.command()
-def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption = False) -> None:
+def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, output: OutputOption = Output.TABLE) -> None:
     """Compare what Treadle would have done with what the stock scheduler did, in mode observe_only.
 
     Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 2 if no sidecar answers.
     """
     mode = printable(str(read_bean(rm, ca).get("Mode", "")))[:40]
-    if mode.lower() != "observe_only" and not as_json:
+    if mode.lower() != "observe_only" and output is Output.TABLE:
         typer.echo(f"The mode is {mode or 'unknown'}: treadle observe compares only in mode observe_only.")
         return
     observation = read_observation(rm, ca)
-    if as_json:
-        typer.echo(json.dumps({"mode": mode, **observation}, indent=2))
+    if output is Output.JSON:
+        print_json({"mode": mode, **observation})
     else:
         _show(observation)
 

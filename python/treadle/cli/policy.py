@@ -1,4 +1,4 @@
-"""`treadle policy`: list, check or use a policy, and undo it."""
+"""`treadle policy`: list, check, try or use policies, and undo it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treadle.cli._console import INTERRUPTED, console_for_tables
-from treadle.cli._options import DEFAULT_RM, CaOption, ConfigOption, JsonOption, RmOption, TrustOption
-from treadle.errors import counted
+from treadle.cli._options import (
+    DEFAULT_RM,
+    CaOption,
+    ConfigOption,
+    Output,
+    OutputOption,
+    RmOption,
+    TrustOption,
+    YarnOption,
+    print_json,
+)
+from treadle.errors import UserError, counted
 
 if TYPE_CHECKING:
     from treadle.admin.policy_use import Change
-    from treadle.config.parts import Kind
 
-app = typer.Typer(help="Check a policy, list what there is, or make a running cluster use one.", no_args_is_help=True)
+app = typer.Typer(help="List, check, try or use policies, and undo it.", no_args_is_help=True)
 
 Wanted = Annotated[
     str,
     typer.Argument(metavar="FILE|NAME", help="The name of a ready-made policy, or a treadle.yaml; ./NAME is a file."),
 ]
 
-YarnOption = Annotated[str | None, typer.Option(help="The `yarn` command; without it the one in the PATH.")]
 NoRefreshOption = Annotated[bool, typer.Option("--no-refresh", help="Only replace the file.")]
 
 
@@ -69,46 +77,52 @@ def _warn(lines: list[str]) -> None:
         typer.echo(f"warning: {line}", err=True)
 
 
-@app.command()
-def defaults() -> None:
-    """Write a treadle.yaml with every setting, its default and its meaning."""
-    from treadle.config.text import default_yaml
-    from treadle.policy.catalogue import register_parts
-
-    register_parts()
-    typer.echo(default_yaml(), nl=False)
-
-
 @app.command("list")
-def list_policies(as_json: JsonOption = False) -> None:
-    """List the ready-made policies."""
+def list_policies(output: OutputOption = Output.TABLE) -> None:
+    """List the ready-made policies, in the order in which to try them."""
     from treadle.config.reader import read_settings
     from treadle.policy.catalogue import register_parts
-    from treadle.shipped import ready_made, summary
+    from treadle.shipped import TRY_ORDER, about, ready_made
 
     register_parts()
+    files = ready_made()
     rows = [
-        {"name": name, "summary": summary(file), "parts": read_settings(file).policy.name(), "file": str(file)}
-        for name, file in ready_made().items()
+        {"name": name, "recommended": name == TRY_ORDER[0]}
+        | {key.replace(" ", "_"): text for key, text in about(files[name]).items()}
+        | {"parts": read_settings(files[name]).policy.name(), "file": str(files[name])}
+        for name in TRY_ORDER
     ]
-    _show(rows, as_json, ("name", "summary", "parts"))
+    _show(rows, output, ("name", "title", "use_when", "requires"))
+    if output is Output.TABLE:
+        typer.echo(f"recommended: {TRY_ORDER[0]}")
+        preempted = ", ".join(str(row["name"]) for row in rows if "share=capacity" not in str(row["parts"]))
+        typer.echo(
+            f"{preempted}: the ResourceManager's preemption monitor must be off, or it takes back what they give"
+        )
 
 
 @app.command()
-def parts(as_json: JsonOption = False) -> None:
-    """List the parts that a policy may have, and the parameters of each."""
-    from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS
+def show(
+    policy: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE|NAME", help="The name of a ready-made policy, or a treadle.yaml; ./NAME is a file."
+        ),
+    ] = None,
+    defaults: Annotated[
+        bool, typer.Option("--defaults", help="Show a treadle.yaml with every setting, its default and its meaning.")
+    ] = False,
+) -> None:
+    """Show the file of a policy, or every setting that one may have."""
+    if defaults == (policy is not None):
+        raise UserError("give either a policy or --defaults")
+    from treadle.config.text import default_yaml
+    from treadle.config.yaml_nodes import text_of
     from treadle.policy.catalogue import register_parts
+    from treadle.shipped import find_policy
 
     register_parts()
-    rows: list[dict[str, Any]] = []
-    for part in PART_KINDS:
-        for name, kind in PARTS.kinds(part).items():
-            row = {"part": part, "kind": name, "default": name == DEFAULTS[part], "summary": kind.summary}
-            rows.append(row | {"parameters": _parameters(kind, as_json)})
-            if row["default"] and not as_json:
-                rows[-1]["kind"] = f"{name} (default)"
-    _show(rows, as_json, ("part", "kind", "summary", "parameters"))
+    typer.echo(default_yaml() if policy is None else text_of(find_policy(policy)), nl=False)
 
 
 @app.command()
@@ -142,7 +156,7 @@ def use(
 
 @app.command()
 def history(
-    config: ConfigOption = None, rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption = False
+    config: ConfigOption = None, rm: RmOption = DEFAULT_RM, ca: CaOption = None, output: OutputOption = Output.TABLE
 ) -> None:
     """List what the engine's treadle.yaml was before each `use` and `rollback`, the latest last."""
     from dataclasses import asdict
@@ -152,7 +166,7 @@ def history(
 
     target = policy_use.target_of(config, rm, ca)
     rows = [asdict(version) for version in History(target.resolve()).versions()]
-    _show(rows, as_json, ("number", "until", "policy", "replaced_by"))
+    _show(rows, output, ("number", "until", "policy", "replaced_by"))
 
 
 @app.command()
@@ -186,22 +200,9 @@ def _take_over(change: Change, wanted: str, rm: str, ca: Path | None, yarn: str 
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _parameters(kind: Kind, as_json: bool) -> Any:
-    """Return the parameters of a kind of part, with defaults and meanings as a mapping, else as lines."""
-    fields = kind.parameters.keys().items()
-    if as_json:
-        return {
-            key: {"default": None if field.is_required() else field.get_default(), "meaning": field.description}
-            for key, field in fields
-        }
-    return "\n".join(key if field.is_required() else f"{key}: {field.get_default()}" for key, field in fields)
-
-
-def _show(rows: list[dict[str, Any]], as_json: bool, columns: tuple[str, ...]) -> None:
-    import json
-
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2, default=str))
+def _show(rows: list[dict[str, Any]], output: Output, columns: tuple[str, ...]) -> None:
+    if output is Output.JSON:
+        print_json(rows)
         return
     from rich.table import Table
 

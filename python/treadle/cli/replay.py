@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,7 +12,7 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import INTERRUPTED, console_for_tables, say, steps
-from treadle.cli._options import JsonOption, TrustOption
+from treadle.cli._options import Output, OutputOption, TrustOption, print_json
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -43,7 +42,7 @@ def replay(
         Path | None, typer.Option(help="With --history: a scenario that has the cluster, its queues and its AMs.")
     ] = None,
     trust_code: TrustOption = False,
-    as_json: JsonOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Let the policy of a recording decide again, and compare it answer by answer, to the byte (--verify).
 
@@ -57,7 +56,7 @@ def replay(
         raise UserError("--policy: it is empty; name a treadle.yaml, or a ready-made policy (treadle policy list)")
     if history or cluster:
         _what_if_of_histories(
-            place, history, cluster, policy, seeds, verify=verify, trust_code=trust_code, as_json=as_json
+            place, history, cluster, policy, seeds, verify=verify, trust_code=trust_code, output=output
         )
         return
     if place is None:
@@ -69,19 +68,19 @@ def replay(
     if not verify and not policy:
         raise UserError("give --verify to check the recording, or --policy to simulate another policy")
     if policy:
-        _what_if(place, policy, seeds, trust_code=trust_code, as_json=as_json)
+        _what_if(place, policy, seeds, trust_code=trust_code, output=output)
         return
-    _verify(segments(place), trust_code=trust_code, as_json=as_json)
+    _verify(segments(place), trust_code=trust_code, output=output)
 
 
-def _verify(files: Sequence[Path], *, trust_code: bool, as_json: bool) -> None:
+def _verify(files: Sequence[Path], *, trust_code: bool, output: Output) -> None:
     """Let the recorded policy decide again, and print how its answers compare."""
     from treadle.replay.verify import verify as verified
 
     with _under_way() as report:
         verdict = verified(files, trust_code=trust_code, report=report)
-    if as_json:
-        typer.echo(json.dumps(asdict(verdict) | {"same": verdict.same}, indent=2))
+    if output is Output.JSON:
+        print_json(asdict(verdict) | {"same": verdict.same})
     else:
         console = console_for_tables()
         for note in verdict.notes:
@@ -115,12 +114,12 @@ def _under_way() -> Iterator[Callable[[str], None]]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _what_if(place: Path, policies: list[str], seeds: int, *, trust_code: bool, as_json: bool) -> None:
+def _what_if(place: Path, policies: list[str], seeds: int, *, trust_code: bool, output: Output) -> None:
     from treadle.cli._what_if import what_if
 
     with _under_way() as report:
         document = what_if(place, policies, seeds, trust_code=trust_code, report=report)
-    _print_result(document, as_json)
+    _print_result(document, output)
 
 
 def _what_if_of_histories(
@@ -132,7 +131,7 @@ def _what_if_of_histories(
     *,
     verify: bool,
     trust_code: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     from treadle.cli._what_if import what_if_of_histories
 
@@ -143,15 +142,15 @@ def _what_if_of_histories(
         )
     with _under_way() as report:
         document = what_if_of_histories(history, cluster, policies, seeds, trust_code=trust_code, report=report)
-    _print_result(document, as_json)
+    _print_result(document, output)
 
 
-def _print_result(document: dict[str, Any], as_json: bool) -> None:
+def _print_result(document: dict[str, Any], output: Output) -> None:
     from treadle.cli._what_if import failed, show
     from treadle.simulator.results import without_nan
 
-    if as_json:
-        typer.echo(json.dumps(without_nan(document), indent=2))
+    if output is Output.JSON:
+        print_json(without_nan(document))
     else:
         show(document, console_for_tables(160))
     if failed(document):

@@ -10,12 +10,13 @@ import typer
 from treadle.cli._options import DEFAULT_RM, CaOption, RmOption
 from treadle.errors import UserError
 
-app = typer.Typer()
+app = typer.Typer(help="Run the engine's process, or restart it.", no_args_is_help=True)
+
+SidecarConfigOption = Annotated[Path | None, typer.Option("--config", help="treadle.yaml; without one, all defaults.")]
 
 
-@app.callback(invoke_without_command=True)
-def sidecar(
-    context: typer.Context,
+@app.command()
+def run(
     managed: Annotated[bool, typer.Option("--managed", help="As the child of a ResourceManager.")] = False,
     external: Annotated[bool, typer.Option("--external", help="By itself; see --connection-file.")] = False,
     connection_file: Annotated[
@@ -25,29 +26,28 @@ def sidecar(
         str | None,
         typer.Option(help="Who else may read it: a group of the ResourceManager's user, if that is another."),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="treadle.yaml; without one, all defaults.")] = None,
-    warm_up: Annotated[bool, typer.Option("--warm-up", help="Compile the engine's kernels and exit.")] = False,
+    config: SidecarConfigOption = None,
 ) -> None:
-    """Run the engine's process: one of --managed, --external and --warm-up."""
-    if context.invoked_subcommand is not None:
-        return
-    if managed + external + warm_up != 1:
-        raise UserError("choose one of --managed, --external and --warm-up")
+    """Run the engine's process: one of --managed and --external."""
+    if managed == external:
+        raise UserError("choose one of --managed and --external")
     if external != (connection_file is not None):
         raise UserError("--external and --connection-file FILE belong together")
     if connection_group is not None and not external:
         raise UserError("--connection-group belongs to --external")
-    if config is not None and not str(config):
-        config = None
     from treadle.live import process
 
-    if managed:
-        code = process.run_managed(config)
-    elif connection_file is not None:
-        code = process.run_external(connection_file, config, connection_group)
-    else:
-        code = process.run_warm_up(config)
-    raise typer.Exit(code)
+    if connection_file is not None:
+        raise typer.Exit(process.run_external(connection_file, config, connection_group))
+    raise typer.Exit(process.run_managed(config))
+
+
+@app.command()
+def warm_up(config: SidecarConfigOption = None) -> None:
+    """Compile the engine's kernels, so that no first start of a sidecar waits for the compiler."""
+    from treadle.live import process
+
+    raise typer.Exit(process.run_warm_up(config))
 
 
 @app.command()

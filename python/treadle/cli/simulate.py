@@ -10,8 +10,11 @@ import typer
 
 from treadle.cli._options import (
     KeepGoingOption,
+    Output,
+    OutputOption,
     PlotFormatOption,
     PlotOption,
+    ProcessesOption,
     ResultsOption,
     TrustOption,
     plot_formats,
@@ -47,15 +50,17 @@ def simulate(
             metavar="NAME", help="One of the policies: show what each other one changes against it, with verdicts."
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=0, max=1024, help="Processes that run at a time; 0: one a core.")] = 1,
-    json_file: ResultsOption = None,
+    processes: ProcessesOption = 1,
+    output: OutputOption = Output.TABLE,
+    out: ResultsOption = None,
     csv: Annotated[Path | None, typer.Option(help="A folder for the results as comma-separated tables.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="A folder for the same tables as Parquet.")] = None,
     plot: PlotOption = None,
     plot_format: PlotFormatOption = None,
     check: Annotated[bool, typer.Option(help="Check the invariants at every step; --no-check is faster.")] = True,
     details: Annotated[
-        bool, typer.Option("--details", help="Show slowdowns by size of job and by queue, and policies pair by pair.")
+        bool,
+        typer.Option("--details", "-v", help="Show slowdowns by job size and queue, and policies pair by pair."),
     ] = False,
     profile: Annotated[
         bool, typer.Option(help="Show where the CPU time went, and what parts from files took by the clock.")
@@ -72,12 +77,12 @@ def simulate(
     file = scenario or find_example(str(example))
     from treadle.cli import _simulate  # only here: it imports numba
 
-    places = _simulate.OutputPaths(json_file, csv, parquet, plot, plot_formats(plot, plot_format))
+    places = _simulate.OutputPaths(output, out, csv, parquet, plot, plot_formats(plot, plot_format))
     how = _simulate.SimulateOptions(
         seed=seed,
         seeds=seeds,
         baseline=baseline,
-        jobs=jobs or os.cpu_count() or 1,
+        processes=processes or os.cpu_count() or 1,
         check=check,
         profile=profile,
         details=details,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption, exit_if_silent
+from treadle.cli._options import DEFAULT_RM, CaOption, Output, OutputOption, RmOption, exit_if_silent, print_json
 from treadle.errors import UserError
 from treadle.yarn.treadle_beans import why_not
 
@@ -45,13 +44,13 @@ _NUMBERS: Final = {
 
 
 @app.command()
-def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption = False) -> None:
+def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, output: OutputOption = Output.TABLE) -> None:
     """Show whether Treadle schedules the cluster of a ResourceManager, and how well. Exit code 1: no engine answers."""
     from treadle.yarn.pages import read_bean
 
     bean = read_bean(rm, ca)
-    if as_json:
-        typer.echo(json.dumps(bean, indent=2))
+    if output is Output.JSON:
+        print_json(bean)
         exit_if_silent(bean)
         return
     from rich.table import Table

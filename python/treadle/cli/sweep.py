@@ -9,7 +9,16 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._options import PlotFormatOption, PlotOption, ResultsOption, TrustOption, plot_formats
+from treadle.cli._options import (
+    Output,
+    OutputOption,
+    PlotFormatOption,
+    PlotOption,
+    ProcessesOption,
+    ResultsOption,
+    TrustOption,
+    plot_formats,
+)
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -26,7 +35,7 @@ class Where(StrEnum):
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="SWEEP", help="What to run, as YAML: see docs/sweeps.md.")],
     on: Annotated[Where, typer.Option(help="local: processes of this machine; spark: through PySpark.")] = Where.LOCAL,
-    jobs: Annotated[int, typer.Option(min=0, max=1024, help="local: processes at a time; 0: one a core.")] = 0,
+    processes: ProcessesOption = 0,
     master: Annotated[
         str | None, typer.Option(help="spark: as of spark-submit, such as yarn or local[4]; else what that says.")
     ] = None,
@@ -34,7 +43,8 @@ def sweep(
     cache: Annotated[
         Path | None, typer.Option(help="A folder for the results of runs; default: SWEEP.runs, next to the sweep.")
     ] = None,
-    json_file: ResultsOption = None,
+    output: OutputOption = Output.TABLE,
+    out: ResultsOption = None,
     best: Annotated[Path | None, typer.Option(help="A file for the best setting, as a treadle.yaml.")] = None,
     plot: PlotOption = None,
     plot_format: PlotFormatOption = None,
@@ -47,9 +57,9 @@ def sweep(
     if on is Where.LOCAL and (master is not None or conf):
         raise UserError("--master and --conf are for --on spark; add it, or leave them out")
     settings = dict(map(_setting, conf or []))
-    places = _sweep.OutputPaths(cache or file.with_suffix(".runs"), json_file, best, plot, formats)
+    places = _sweep.OutputPaths(cache or file.with_suffix(".runs"), output, out, best, plot, formats)
     spark = _sweep.OnSpark(master, settings) if on is Where.SPARK else None
-    _sweep.sweep(file, places, jobs or os.cpu_count() or 1, spark, trust_code=trust_code)
+    _sweep.sweep(file, places, processes or os.cpu_count() or 1, spark, trust_code=trust_code)
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from treadle.cli._options import DryRunOption
+from treadle.cli._options import DryRunOption, HadoopConfOption, PrefixOption
 from treadle.errors import printable
 
 app = typer.Typer()
 
 
 @app.command()
-def uninstall(
-    prefix: Annotated[
-        Path | None,
-        typer.Option(help="The folder of `treadle install`; default: the one found on this host, or /opt/treadle."),
-    ] = None,
-    hadoop_conf: Annotated[
-        Path | None,
-        typer.Option(
-            "--hadoop-conf",
-            envvar="HADOOP_CONF_DIR",
-            help="The folder with the ResourceManager's yarn-env.sh, which says where it was installed.",
-        ),
-    ] = None,
-    dry_run: DryRunOption = False,
-) -> None:
+def uninstall(prefix: PrefixOption = None, hadoop_conf: HadoopConfOption = None, dry_run: DryRunOption = False) -> None:
     """Restore the files that `treadle install` changed, and remove what it made. Exit code 1: something still runs."""
     from treadle.admin.install import plan_removal, remove
     from treadle.admin.plan import found_prefix

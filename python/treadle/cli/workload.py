@@ -17,7 +17,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import check_plotting, writing
+from treadle.cli._options import Output, OutputOption, PlotOption, check_plotting, writing
 from treadle.errors import UserError, counted
 from treadle.tables import empty_table
 from treadle.workload.formats import FORMATS, read_workload, recognised
@@ -53,8 +53,8 @@ def show(
     capacity: Annotated[
         list[str] | None, typer.Option(help="What a cluster has, as vcores=150, for its load; may be repeated.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="A folder for a plot.")] = None,
+    output: OutputOption = Output.TABLE,
+    plot: PlotOption = None,
 ) -> None:
     """Show how many jobs, stages and tasks there are, when they come, what they need and how long they run."""
     console = Console(stderr=True)
@@ -66,7 +66,7 @@ def show(
     load = loads(jobs, amounts)
     if plot is not None:
         _plot(jobs, summary, file, plot / f"{file.name.partition('.')[0]}-workload.png")
-    if as_json:
+    if output is Output.JSON:
         typer.echo(json.dumps({"format": known, **summary.as_json(), "loads": load}))
         return
     console = console_for_tables()
@@ -82,19 +82,19 @@ def convert(
     output: Annotated[Path, typer.Argument(help="The file to write; .xz and .gz are packed.")],
     format: Format = None,  # noqa: A002 (its name is the option's)
     seed: Seed = None,
-    jobs_max: Annotated[int | None, typer.Option(min=1, help="How many jobs, the first ones.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="How many jobs, the first ones.")] = None,
 ) -> None:
     """Write a workload of any format in Treadle's own: a job a line, to read, to change and to simulate."""
     from treadle.workload.formats import write_own
 
     console = Console(stderr=True)
     with writing("OUTPUT", output, "file"), _opened(output) as stream:
-        jobs = _read(console, file, format, seed)
-        if jobs_max is not None:
-            jobs = replace(jobs, jobs=jobs.jobs[:jobs_max])
-        write_own(jobs, stream)
-    typer.echo(f"{output}: {counted(len(jobs.jobs), 'job')}, {counted(jobs.tasks, 'task')}")
-    for note in jobs.notes:
+        read = _read(console, file, format, seed)
+        if jobs is not None:
+            read = replace(read, jobs=read.jobs[:jobs])
+        write_own(read, stream)
+    typer.echo(f"{output}: {counted(len(read.jobs), 'job')}, {counted(read.tasks, 'task')}")
+    for note in read.notes:
         say(console, f"Note: {note}.", "yellow")
 
 

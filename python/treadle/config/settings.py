@@ -296,7 +296,7 @@ class Limits(Parameters):
 
 
 class JobHistory(Parameters):
-    """The history of recurring jobs, for `treadle profiles` and for estimates."""
+    """The history of recurring jobs, for `treadle history` and for estimates."""
 
     store: str = Field(
         default="",

@@ -1,4 +1,4 @@
-"""Profiles as JSON: in a store's rows, in the files of `treadle profiles export`, and in `--json`.
+"""Profiles as JSON: in a store's rows, in the files of `treadle history export`, and in `-o json`.
 
 Runs as JSON: the result of the process that reads histories.
 

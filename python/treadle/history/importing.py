@@ -335,4 +335,4 @@ class Import:
         if len(reasons) <= REPORTED_MAX:
             self._report(reasons[-1])
         elif len(reasons) == REPORTED_MAX + 1:
-            self._report("... and more; --json lists all")
+            self._report("... and more; -o json lists all")

@@ -307,7 +307,7 @@ def _shown(names: list[str]) -> str:
     return ", ".join(names[:SHOWN_MAX]) + more
 
 
-DIED: Final = "look whether the machine ran out of memory, and use a smaller --jobs"
+DIED: Final = "look whether the machine ran out of memory, and use fewer --processes"
 """The remedy if a process has ended without a result."""
 
 _SAFE_PATH: Final = "PYTHONSAFEPATH"

@@ -174,7 +174,7 @@ def _read_own(path: Path, progress: Progress | None = None) -> Workload:
 
 
 def _read_dags(path: Path, progress: Progress | None = None) -> Workload:
-    """Read the DAGs that `treadle dags` writes, without their machines, as a job each that arrives at time 0."""
+    """Read the DAGs that `treadle lab dags` writes, without their machines, as a job each that arrives at time 0."""
     names: dict[str, int] = {}
     jobs = []
     for number, text in read_lines(path, progress):
@@ -463,7 +463,7 @@ FORMATS: Final[dict[str, Format]] = {
     known.name: known
     for known in (
         Format("treadle", "Treadle's own: a job a line, as JSON", _own, _read_own),
-        Format("dag", "DAGs to plan, as `treadle dags` writes them", _dags, _read_dags),
+        Format("dag", "DAGs to plan, as `treadle lab dags` writes them", _dags, _read_dags),
         Format("sls", "SLS JSON of Hadoop's load simulator", _json_with("job.tasks"), read_sls),
         Format(
             "synth",

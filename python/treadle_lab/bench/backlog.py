@@ -176,7 +176,7 @@ def rate_of(run: Run, load: BacklogLoad) -> Figures:
     """
     seen, window = run.measurements, run.measurements["window"]
     if window is None or "end_ms" not in window:
-        raise BenchError(f"{seen['attempts_ended']} application masters ended, which never should; see --keep")
+        raise BenchError(f"{seen['attempts_ended']} application masters ended, which never should; see --folder")
     committed, shim, origin_ms = max(1, window["commits"]), Shim(seen), seen["origin_epoch_ms"]
     sidecar_us = 1e6 * run.sidecar_cpu_between(origin_ms + window["start_ms"], origin_ms + window["end_ms"])
     decided = shim.since_first_container("Frames", 0)

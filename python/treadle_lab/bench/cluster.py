@@ -147,7 +147,7 @@ def write_report(path: Path, content: dict[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, indent=1) + "\n")
     except OSError as error:
-        raise BenchError(f"--json {path}: {error.strerror or error}; name a file that can be written") from error
+        raise BenchError(f"--out {path}: {error.strerror or error}; name a file that can be written") from error
 
 
 COUNTED_PER_MODE: Final = ("rejected", "placed_natively", "containers_missing", "attempts_not_finished")

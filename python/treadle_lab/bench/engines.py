@@ -22,7 +22,7 @@ PART_TIMEOUT_MS: Final = 60_000
 DECISION_MAX_S: Final = 120
 
 _THOUGHT: Final = '''\
-"""Thinks about jobs for a time that is set; written by treadle bench engines."""
+"""Thinks about jobs for a time that is set; written by treadle lab bench engines."""
 
 import time
 

@@ -158,7 +158,7 @@ def run_grid(
 
 
 def report(results: Sequence[SimulatorFigures | Failed]) -> dict[str, Any]:
-    """Return the results for `--json`."""
+    """Return the results for `--out`."""
     runs = [each.plain() if isinstance(each, Failed) else {"failure": None} | asdict(each) for each in results]
     return {"slots_per_node": SLOTS, "tasks_s": 10, "runs": runs}
 

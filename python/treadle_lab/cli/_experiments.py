@@ -33,13 +33,7 @@ CacheOption = Annotated[
     Path | None,
     typer.Option(help="A folder for the results of runs: those found there do not run again. None is kept without it."),
 ]
-ProcessesOption = Annotated[
-    int, typer.Option(min=0, max=1024, help="Runs at a time, each in a process; 0: one a core.")
-]
-"""Not ``--jobs``, as elsewhere: these commands have jobs to simulate."""
-FirstSeedOption = Annotated[int, typer.Option(min=0, max=2**20, help="The first draw's seed; the next ones follow.")]
-JsonFileOption = Annotated[Path | None, typer.Option("--json", help="A file for the figures.")]
-PlotOption = Annotated[Path | None, typer.Option("--plot", help="A folder for plots like the paper's.")]
+SeedOption = Annotated[int, typer.Option(min=0, max=2**20, help="The first draw's seed; the next ones follow.")]
 
 
 @contextmanager
@@ -211,7 +205,7 @@ OnOption = Annotated[
     SimulatorKind, typer.Option("--on", help="Treadle's simulator, or Hadoop's with a real ResourceManager.")
 ]
 LogsOption = Annotated[
-    Path | None, typer.Option("--folder", help="Logs of --on sls; default: build/reproduce-PAPER-sls.")
+    Path | None, typer.Option("--folder", help="A folder for the logs of --on sls; default: build/reproduce-PAPER-sls.")
 ]
 
 

@@ -20,10 +20,8 @@ app = typer.Typer()
 
 @app.command()
 def demo(
-    folder: Annotated[Path | None, typer.Option(help="The cluster's folder; default: build/demo.")] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Where the results go; default: build/demo.json.")
-    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="A folder for the cluster; default: build/demo.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A file for the results; default: build/demo.json.")] = None,
     engines: Annotated[
         bool, typer.Option("--engines", help="Two engines with different policies instead: about two minutes.")
     ] = False,
@@ -31,14 +29,14 @@ def demo(
     """Run unmodified MapReduce, Tez and Spark jobs on a real cluster scheduled by Python."""
     if not engines:
         spark_home()  # better missing now than in a minute
-    target = json_file or build_folder() / "demo.json"
-    check_writable("--json", target)
+    target = out or build_folder() / "demo.json"
+    check_writable("--out", target)
     isolate_if_possible()
     console = console_for_tables()
     with terminable(), saying(console) as say:
         run = run_engines_demo if engines else run_demo
         report = run((folder or build_folder() / "demo").resolve(), say, Shown(console).show)
-    with writing("--json", target, "file"):
+    with writing("--out", target, "file"):
         report.write(target)
     report.show(console)
     console.print(f"the same in {target}", highlight=False, soft_wrap=True)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables
+from treadle.cli._options import Output, OutputOption
 from treadle.config.reader import read_settings
 from treadle_lab.cli._experiments import isolate, warn, with_options
 from treadle_lab.harness import namespaces
@@ -38,7 +39,7 @@ app = typer.Typer(
 Folder = Annotated[
     Path | None,
     typer.Option(
-        "--folder", envvar="TREADLE_MINICLUSTER_FOLDER", help="The cluster's folder; default: build/minicluster."
+        "--folder", envvar="TREADLE_MINICLUSTER_FOLDER", help="The folder of the cluster; default: build/minicluster."
     ),
 ]
 
@@ -115,14 +116,14 @@ def start(*, folder: Folder = None, isolated: Isolated = False, settings: Cluste
 
 
 @app.command()
-def status(folder: Folder = None, as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+def status(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
     """Show what runs."""
     cluster = _attached(folder)
     layout = cluster.layout
     entries = [(entry, processes.find(entry)) for entry in layout.processes]
     running = {entry.name: process.pid for entry, process in entries if process is not None}
     awaited = missing(cluster)
-    if as_json:
+    if output is Output.JSON:
         facts = {
             "folder": str(layout.folder),
             "conf": str(layout.conf),

@@ -35,7 +35,7 @@ class KeptResult:
 
     name: str
     command: str
-    """The command line, without ``--json``."""
+    """The command line, without ``--out``."""
     day: str
     """The day on which it ended, UTC."""
     machine: str
@@ -44,7 +44,7 @@ class KeptResult:
     note: str
     """A remark for readers of the figures, such as on the load of the machine."""
     figures: Mapping[str, Any]
-    """The command's output with ``--json``."""
+    """The command's output with ``--out``."""
 
     @property
     def seeds(self) -> str:
@@ -63,11 +63,11 @@ class KeptResult:
 
 
 def run_and_keep(name: str, arguments: Sequence[str], folder: Path, note: str = "") -> KeptResult:
-    """Run a command of ``treadle`` that has ``--json``, and keep its output.
+    """Run a command of ``treadle`` that has ``--out``, and keep its output.
 
     Args:
         name: of the kept result
-        arguments: the command, without ``--json``
+        arguments: the command, without ``--out``
         folder: of the pages; the result is in ``kept`` below it
         note: see `KeptResult.note`
 
@@ -76,11 +76,11 @@ def run_and_keep(name: str, arguments: Sequence[str], folder: Path, note: str = 
     """
     if not name.replace("-", "").isalnum():
         raise UserError(f"{name!r}: a result is named by letters, digits and -, as slearn-model")
-    if "--json" in arguments:
-        raise UserError("leave --json out: the figures are kept in a file of their own")
+    if "--out" in arguments:
+        raise UserError("leave --out away: the figures are kept in a file of their own")
     with tempfile.TemporaryDirectory(prefix="treadle-results-") as work:
         figures = Path(work, "figures.json")
-        done = subprocess.run([sys.executable, "-P", "-m", "treadle", *arguments, "--json", str(figures)], check=False)
+        done = subprocess.run([sys.executable, "-P", "-m", "treadle", *arguments, "--out", str(figures)], check=False)
         if done.returncode != 0:
             raise UserError(f"treadle {' '.join(arguments)} ended with exit code {done.returncode}; nothing was kept")
         if not figures.is_file():
@@ -107,7 +107,7 @@ def read_kept(folder: Path, name: str) -> KeptResult:
         return KeptResult(name, **document)
     except (OSError, ValueError, TypeError) as error:
         raise UserError(
-            f"{file}: no kept result ({error}); treadle results keep {name} -- COMMAND writes one"
+            f"{file}: no kept result ({error}); treadle lab results keep {name} -- COMMAND writes one"
         ) from None
 
 
@@ -132,7 +132,7 @@ PAGE: Final = "summary.md"
 TEXT_MARK: Final = "*"
 
 HEAD: Final = """\
-<!-- printed by treadle results render from summary.yaml and kept results: change those, not this page -->
+<!-- printed by treadle lab results render from summary.yaml and kept results: change those, not this page -->
 
 # Results at a glance
 

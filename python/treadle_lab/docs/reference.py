@@ -80,8 +80,16 @@ COLUMNS: Final = 100
 COMMANDS_HEAD: Final = """\
 # Commands
 
-The commands of `treadle`, as `treadle COMMAND --help` describes them. Exit code 0: done. 1: a check failed. 2: usage
-error, or a server could not be reached, with a text on standard error. 130: Ctrl-C ended it.
+The commands of `treadle`, as `treadle COMMAND --help` describes them. Results go to standard output, everything else to
+standard error; `-o json` prints results as JSON. `treadle --quiet COMMAND` shows no progress.
+`treadle --install-completion` lets the shell complete commands and options.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | The command succeeded. |
+| 1 | It has run, and a check failed, a part of the work failed, or no engine answers. |
+| 2 | Wrong usage, a file that is wrong, or a server that does not answer; standard error says what to do. |
+| 130 | Ctrl-C ended it; 128 and the number of the signal for others. |
 
 """
 LABORATORY: Final = """
@@ -102,8 +110,11 @@ def commands_page() -> str:
 
 def command_paths(*folders: Path) -> list[tuple[str, ...]]:
     """Return the words of each command without groups: the product's, then the laboratory's, or of given folders."""
+    order = [name for names in main.PANELS.values() for name in names]
     chosen = folders or main.sources().values()
-    return [path for folder in chosen for name in main.commands(folder) for path in _below((name,))]
+    return [
+        path for folder in chosen for name in sorted(main.commands(folder), key=order.index) for path in _below((name,))
+    ]
 
 
 def _below(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -216,7 +227,7 @@ REASONS_HEAD: Final = """\
 Why the ResourceManager turned a proposal down, and why `treadle explain` says that an ask waits.
 
 ```
-treadle observe --json         # would_reject: by fate, repeats left out
+treadle observe -o json        # would_reject: by fate, repeats left out
 treadle explain APPLICATION    # verdicts, causes, nodes
 ```
 
@@ -343,8 +354,8 @@ SETTINGS_HEAD: Final = """\
 # Settings
 
 Every setting of treadle.yaml, the engine's file, with its default and bounds. A file has only the settings that it
-changes. `treadle policy check FILE` checks one, `treadle policy defaults` prints one with all defaults;
-[conf/treadle.yaml](../../conf/treadle.yaml) is that.
+changes. `treadle policy check FILE` checks one, `treadle policy show --defaults` prints one with all defaults;
+[conf/treadle.yaml](../../conf/treadle.yaml) has the settings that an administrator sets first.
 
 The ResourceManager's own settings are `yarn.scheduler.treadle.*` ([Settings in yarn-site.xml](../shim-settings.md)).
 

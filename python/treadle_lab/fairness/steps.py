@@ -231,7 +231,7 @@ def compute_steps(problem: Problem, algorithm: str) -> Iterator[Step]:
 
 
 def steps_json(algorithm: str, steps: list[Step]) -> dict[str, object]:
-    """Return the steps as `treadle share --json` prints them; numbers become the nearest floats."""
+    """Return the steps as `treadle lab share -o json` prints them; numbers become the nearest floats."""
     return {"algorithm": algorithm, "steps": [_step_json(step) for step in steps]}
 
 

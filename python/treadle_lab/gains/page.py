@@ -17,6 +17,7 @@ from treadle import __version__
 from treadle.cli._console import console_for_tables, counted_progress, say
 from treadle.cli._options import check_results, check_writable, writing
 from treadle.errors import UserError, counted
+from treadle.shipped import about
 from treadle.simulate.batch import SIZES
 from treadle.simulate.comparison import FEW, Verdict, interval_of, lateness, verdict_of
 from treadle_lab.gains import cell
@@ -224,35 +225,9 @@ DETAILED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class About:
-    """The head of a ready-made policy's file."""
-
-    purpose: str
-    needs: str
-    shown: str
-    """``POINT; FIGURE`` of a verdict in its favour, or `BUILDING_BLOCK`."""
-
-
-def about(policy: str) -> About:
-    """Return the lines ``# for:``, ``# needs:`` and ``# shown by:`` of a ready-made policy's file.
-
-    Raises:
-        ValueError: one is missing.
-    """
-    text = file_of(policy).read_text("utf-8")
-    found = {}
-    for field in ("for", "needs", "shown by"):
-        line = re.search(rf"^# {field}: (.+)$", text, re.MULTILINE)
-        if line is None:
-            raise ValueError(f"{policy}.yaml has no line '# {field}: ...'")
-        found[field] = line[1].strip()
-    return About(found["for"], found["needs"], found["shown by"])
-
-
-def shown_by(results: Results, policy: str, own: About) -> Verdict | None:
+def shown_by(results: Results, policy: str, own: Mapping[str, str]) -> Verdict | None:
     """Return the verdict that a policy's file names; None if it names none, or the results lack it."""
-    x, _, figure = own.shown.partition("; ")
+    x, _, figure = own["evidence"].partition("; ")
     verdict = results.verdict(x, policy, figure)
     return verdict if verdict.draws else None
 
@@ -285,11 +260,11 @@ def policy_table(results: Results) -> Table:
     """Return what each ready-made policy is for, and the verdict that shows it."""
     rows = []
     for name in READY_MADE:
-        own = about(name)
+        own = about(file_of(name))
         found = shown_by(results, name, own)
-        evidence = own.shown if found is None else f"{own.shown}: {found}"
-        rows.append((f"`{name}`", own.purpose, own.needs, evidence))
-    return Table("", ("policy", "for", "needs", "shown by"), rows)
+        evidence = own["evidence"] if found is None else f"{own['evidence']}: {found}"
+        rows.append((f"`{name}`", own["use when"], own["requires"], evidence))
+    return Table("", ("policy", "use when", "requires", "evidence"), rows)
 
 
 ON_PAGE: Final = {"short": short_table, "factors": factor_table, "policies": policy_table}
@@ -386,15 +361,15 @@ def _read(file: Path) -> dict[str, Any]:
         document = json.loads(file.read_text("utf-8"))
         rows_of(document)
     except OSError as error:
-        raise UserError(f"--from: {file}: {error.strerror}; name a file that --json wrote") from None
+        raise UserError(f"--from: {file}: {error.strerror}; name a file that --out wrote") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"--from: {file}: not rows of --json ({error}); name a file that --json wrote") from None
+        raise UserError(f"--from: {file}: not rows of --out ({error}); name a file that --out wrote") from None
     return dict(document)
 
 
 def _write(places: OutputPaths, document: Mapping[str, Any], rows: Sequence[Row], console: Console) -> None:
     if places.json_file is not None:
-        with writing("--json", places.json_file, "file"):
+        with writing("--out", places.json_file, "file"):
             places.json_file.write_text(json_text(document), "utf-8")
     if places.page is not None:
         with writing("--page", places.page, "file"):

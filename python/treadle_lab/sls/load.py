@@ -213,7 +213,7 @@ class Workload:
     def trace(self) -> dict[str, Any]:
         """Return the SYNTH trace (org.apache.hadoop.yarn.sls.synthetic.SynthTraceJobProducer)."""
         return {
-            "description": "written by treadle bench",
+            "description": "written by treadle lab bench",
             "num_nodes": self.nodes,
             "nodes_per_rack": min(NODES_PER_RACK, self.nodes),
             "num_jobs": self.jobs,
@@ -280,7 +280,7 @@ def own_jars() -> list[Path]:
     """Return the shim and the simulator module, built if their sources are newer."""
     module = REPOSITORY / "java-shim"
     if not (module / "sls" / "pom.xml").exists():
-        raise BenchError("treadle bench needs a checkout of the project: java-shim/sls is not there")
+        raise BenchError("treadle lab bench needs a checkout of the project: java-shim/sls is not there")
     sources = [*module.glob("*/src/main/**/*.java"), *module.glob("**/pom.xml")]
     newest = max(path.stat().st_mtime for path in sources)
     jars = [_built(module / part, f"treadle-{part}") for part in _PARTS]

@@ -15,11 +15,11 @@ DEEP = f"{POOL}tree: {''.join(f'{{a{at}: {{children: ' for at in range(90))}{{z:
 
 
 def share(*arguments: str | Path) -> int:
-    return run(["share", *map(str, arguments)])
+    return run(["lab", "share", *map(str, arguments)])
 
 
 def test_json_is_as_documented(capsys: pytest.CaptureFixture[str]) -> None:
-    assert share(EXAMPLES / "test-a.yaml", "--json") == 0
+    assert share(EXAMPLES / "test-a.yaml", "--output=json") == 0
     start, gone, back = json.loads(capsys.readouterr().out)["steps"]
     assert start["event"] is None
     assert start["settled"] is True
@@ -35,7 +35,7 @@ def test_json_is_as_documented(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_algorithm_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    assert share(EXAMPLES / "test-a.yaml", "--json", "--algorithm", "drf-naive") == 0
+    assert share(EXAMPLES / "test-a.yaml", "--output=json", "--algorithm", "drf-naive") == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["algorithm"] == "drf-naive"
     assert [leaf["tasks"] for leaf in answer["steps"][0]["leaves"].values()] == [10, 0, 10]
@@ -58,7 +58,7 @@ def test_tasks_change_and_groups_leave(tmp_path: Path, capsys: pytest.CaptureFix
         "  c: {demand: {cpu: 1}, tasks: 4}\n"
         "events: [{tasks: {c: 1}}, {leave: g}, {tasks: {c: 100}}, {join: a}]\n"
     )
-    assert share(file, "--json") == 0
+    assert share(file, "--output=json") == 0
     steps = json.loads(capsys.readouterr().out)["steps"]
     tasks = [[leaf["tasks"] for leaf in step["leaves"].values()] for step in steps]
     assert tasks == [[4, 4, 4], [5.5, 5.5, 1], [0, 0, 1], [0, 0, 12], [6, 0, 6]]
@@ -142,7 +142,7 @@ def test_mistakes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_dynamic_hdrf_is_where_tasks_that_end_lead_to(
     capsys: pytest.CaptureFixture[str], tree: str, leaves: dict[str, float]
 ) -> None:
-    assert share(EXAMPLES / f"{tree}.yaml", "--json", "--algorithm", "hdrf-dynamic") == 0
+    assert share(EXAMPLES / f"{tree}.yaml", "--output=json", "--algorithm", "hdrf-dynamic") == 0
     found = json.loads(capsys.readouterr().out)["steps"][0]
     assert {name: leaf["tasks"] for name, leaf in found["leaves"].items()} == leaves
 

@@ -104,8 +104,8 @@ def test_long_tasks_get_the_better_scores_where_they_must_start_first() -> None:
 
 def test_the_command_writes_a_line_and_an_object_for_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target, plots = tmp_path / "plans.json", tmp_path / "plots"
-    words = ["plan", str(DATA / "dags" / "motivating.jsonl"), "--algorithm", "all", "--budget-schedules", "50"]
-    assert run([*words, "--json", str(target), "--draw", str(plots)]) == 0
+    words = ["lab", "plan", str(DATA / "dags" / "motivating.jsonl"), "--algorithm", "all", "--budget-schedules", "50"]
+    assert run([*words, "--out", str(target), "--plot", str(plots)]) == 0
     found = json.loads(target.read_text())
     assert [result["algorithm"] for result in found] == ["graphene", "graphene-paper", *NAMES]
     assert set(found[0]) == {"name", "algorithm", "makespan", "executed_makespan", "lower_bound", "seconds"}
@@ -116,8 +116,8 @@ def test_the_command_writes_a_line_and_an_object_for_each(tmp_path: Path, capsys
 
 def test_the_command_plans_projects(tmp_path: Path) -> None:
     target = tmp_path / "plans.json"
-    words = ["plan", str(DATA / "rcpsp" / "small.jsonl"), "--format", "psplib", "--budget-ms", "20"]
-    assert run([*words, "--json", str(target)]) == 0
+    words = ["lab", "plan", str(DATA / "rcpsp" / "small.jsonl"), "--format", "psplib", "--budget-ms", "20"]
+    assert run([*words, "--out", str(target)]) == 0
     assert [result["makespan"] for result in json.loads(target.read_text())] == [13, 3]
 
 
@@ -126,12 +126,15 @@ def test_the_command_plans_projects(tmp_path: Path) -> None:
     [
         (["--algorithm", "x"], "--algorithm: 'x' is none; choose one of graphene, graphene-paper, bfs"),
         (["--format", "psplib", "--machines", "2"], "--machines: psplib instances have one pool; leave it out"),
-        (["--json", "/dev/null/x"], "--json: /dev/null/x: Not a directory; name a file that can be written"),
-        (["--draw", "/dev/null/x"], "--draw: /dev/null/x: Not a directory; name a folder that can be written"),
+        (["--out", "/dev/null/x"], "--out: /dev/null/x: Not a directory; name a file that can be written"),
+        (["--plot", "/dev/null/x"], "--plot: /dev/null/x: Not a directory; name a folder that can be written"),
     ],
 )
 def test_a_mistake_is_reported(words: list[str], message: str, cli: Cli) -> None:
-    assert message in cli(["plan", str(DATA / "dags" / "motivating.jsonl"), "--budget-schedules", "1", *words], 2).err
+    assert (
+        message
+        in cli(["lab", "plan", str(DATA / "dags" / "motivating.jsonl"), "--budget-schedules", "1", *words], 2).err
+    )
 
 
 @pytest.mark.parametrize("amount", [2.0**41, 1e-300], ids=["large", "small"])
@@ -144,6 +147,6 @@ def test_a_name_of_several_lines_is_shown_on_one(tmp_path: Path, cli: Cli) -> No
     stage = {"id": 0, "tasks": 1, "duration_ms": 1, "demand": {}}
     line = {"name": "select *\nfrom x", "machines": 1, "capacity": CPU, "stages": [stage]}
     path = written(tmp_path / "dags.jsonl", json.dumps(line) + "\n")
-    found = cli(["plan", str(path), "--budget-schedules", "1", "--json", str(tmp_path / "plans.json")])
+    found = cli(["lab", "plan", str(path), "--budget-schedules", "1", "--out", str(tmp_path / "plans.json")])
     assert [shown.split()[:3] for shown in found.out.splitlines()[1:]] == [["select", "*?from", "x"]]
     assert json.loads((tmp_path / "plans.json").read_text())[0]["name"] == line["name"]

@@ -92,12 +92,12 @@ def test_the_command_says_what_it_refused_and_ends_with_1(logs: Path, tmp_path: 
     (logs / "forged").write_text(spark_log("alice", "application_2_1", 10**12))
     (logs / "own").write_text(spark_log(ME, "application_1_1", MINUTE_MS))
     store = ["--store", str(tmp_path / "p.db")]
-    said = cli(["profiles", "import", *store, str(logs)], 1)
+    said = cli(["history", "import", *store, str(logs)], 1)
     assert "2 histories: 1 new run," in said.out
     assert "0 broken, 1 refused" in said.out
     assert "and is of a job of alice" in " ".join(said.err.split())
     (logs / "forged").unlink()
-    assert run(["profiles", "import", *store, str(logs)]) == 0
+    assert run(["history", "import", *store, str(logs)]) == 0
 
 
 def test_a_file_that_every_user_may_write_speaks_for_nobody(importing: Import, logs: Path) -> None:
@@ -183,4 +183,4 @@ def test_of_very_many_that_are_refused_some_are_reported_and_all_are_listed(
     importing.take(find_sources([logs]))
     assert len(importing.summary.refused) == REPORTED_MAX + 5
     assert len(told) == REPORTED_MAX + 1
-    assert "--json lists all" in told[-1]
+    assert "-o json lists all" in told[-1]

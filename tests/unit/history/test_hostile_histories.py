@@ -94,7 +94,7 @@ def hostile(tmp_path: Path) -> Path:
 
 def test_an_import_survives_every_one_of_them(hostile: Path, tmp_path: Path) -> None:
     # a process of its own: what this is about kills processes, and hangs them
-    command = [sys.executable, "-m", "treadle", "profiles", "import", "--json", "--store", str(tmp_path / "p.db")]
+    command = [sys.executable, "-m", "treadle", "history", "import", "--output=json", "--store", str(tmp_path / "p.db")]
     done = subprocess.run([*command, str(hostile)], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1, done.stderr
     summary = json.loads(done.stdout)
@@ -173,7 +173,7 @@ def test_a_reader_that_is_killed_is_replaced() -> None:
 
 
 def test_a_reader_does_not_see_the_store_s_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TREADLE_PROFILES", "postgresql://ann:secret@db/x")
+    monkeypatch.setenv("TREADLE_HISTORY", "postgresql://ann:secret@db/x")
     with HistoryReader() as reader:
         process = started(reader)
         assert b"secret" not in Path(f"/proc/{process.pid}/environ").read_bytes()

@@ -393,7 +393,7 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
         list(find_sources([tmp_path / "nowhere"]))
 
 
-# `treadle profiles import --history-server` where the server wants Kerberos.
+# `treadle history import --history-server` where the server wants Kerberos.
 
 TICKET = "Negotiate dGlja2V0"
 
@@ -414,7 +414,7 @@ class _Ticket(AuthBase):
 
 
 def _import(address: str, folder: Path) -> list[str]:
-    return ["profiles", "import", "--store", str(folder / "profiles.db"), "--history-server", address]
+    return ["history", "import", "--store", str(folder / "profiles.db"), "--history-server", address]
 
 
 def test_the_server_is_asked_with_the_user_s_tickets(

@@ -74,7 +74,7 @@ def test_the_process_that_reads_is_of_another_user(folder: Path) -> None:
 
 def test_the_command_has_files_read_behind_a_socket(folder: Path, cli: Cli) -> None:
     store = str(folder / "p.db")
-    command = ["profiles", "import", "--store", store, "--reader", str(folder / "socket"), str(history(folder))]
+    command = ["history", "import", "--store", store, "--reader", str(folder / "socket"), str(history(folder))]
     said = " ".join(cli(command, 2).err.split())
     assert f"--reader: {folder / 'socket'}: No such file or directory; start what listens there" in said
     assert "systemctl start treadle-histories.socket" in said

@@ -290,7 +290,7 @@ def test_a_unit_is_written_with_the_release_and_never_over_anothers(conf: Path, 
     before = snapshot(tmp_path)
     put_in_place(conf, systemd=units)
     text = (units / "treadle-sidecar.service").read_text()
-    command = f"ExecStart={tmp_path}/opt/{treadle.__version__}/bin/treadle sidecar --external"
+    command = f"ExecStart={tmp_path}/opt/{treadle.__version__}/bin/treadle sidecar run --external"
     assert command in text
     assert f"--config {tmp_path}/opt/etc/treadle.yaml" in text
     assert f"\nUser={getpass.getuser()}\n" in text

@@ -1,4 +1,4 @@
-"""`treadle record` and `treadle replay` on recordings of a simulated cluster, and on those in the repository."""
+"""`treadle recording` and `treadle replay` on recordings of a simulated cluster, and on those in the repository."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDINGS = sorted(DATA.iterdir())
 def test_recordings_of_the_repository_are_decided_again_to_the_byte(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = run(["replay", str(recording), "--verify", "--json"])
+    code = run(["replay", str(recording), "--verify", "--output=json"])
     verdict = json.loads(capsys.readouterr().out)
     meant = f"{verdict['first']}; if that was meant: python -m tests.support.make_recordings {recording.name}"
     assert verdict["decisions_different"] == 0, meant
@@ -34,13 +34,13 @@ def test_recordings_of_the_repository_are_decided_again_to_the_byte(
 
 
 def test_show_says_what_is_in_a_recording(cli: Cli) -> None:
-    found = json.loads(cli(["record", "show", str(RECORDINGS[0]), "--json"]).out)
+    found = json.loads(cli(["recording", "show", str(RECORDINGS[0]), "--output=json"]).out)
     assert (found["nodes"], found["gaps"], found["dropped"]) == (6, 0, 0)
     assert len(found["queues"]) == 2
     assert found["containers"] > 20
     assert found["bytes_per_container"] > 1
     assert found["end_ms"] > found["begin_ms"] > 0
-    said = cli(["record", "show", str(RECORDINGS[0])]).out
+    said = cli(["recording", "show", str(RECORDINGS[0])]).out
     assert "bytes a container" in said
     assert "3 of 3 segments" in said
     assert "0, 0 frames dropped" in said
@@ -51,14 +51,14 @@ def test_show_has_another_exit_code_where_something_is_missing(tmp_path: Path, c
     shutil.copytree(RECORDINGS[0], copied)
     file = segments(copied)[-1]
     file.write_bytes(file.read_bytes()[:-30])
-    assert "it is cut off" in cli(["record", "show", str(copied)], 1).out
+    assert "it is cut off" in cli(["recording", "show", str(copied)], 1).out
     file.write_bytes(b"")
     said = cli(["replay", str(copied), "--verify"], 1).out
     assert "nothing of it can be read" in said
     assert "not all is there" in said
 
 
-@pytest.mark.parametrize("command", [["record", "show"], ["replay", "--verify"]])
+@pytest.mark.parametrize("command", [["recording", "show"], ["replay", "--verify"]])
 def test_what_is_no_recording_is_refused(command: list[str], tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "a.rec").write_bytes(b"something else")
     assert "is not a recording" in cli([*command, str(tmp_path / "a.rec")], 2).err
@@ -68,7 +68,7 @@ def test_what_is_no_recording_is_refused(command: list[str], tmp_path: Path, cli
 
 def test_a_recording_whose_frames_have_another_schema_is_refused(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     monkeypatch.setattr("treadle.record.reader.schema_hash", lambda: "another")
-    for command in (["record", "show"], ["replay", "--verify"]):
+    for command in (["recording", "show"], ["replay", "--verify"]):
         assert "have another schema" in cli([*command, str(RECORDINGS[0])], 2).err
 
 
@@ -87,18 +87,18 @@ def test_a_folder_that_is_being_written_is_whole_but_for_the_last_second(tmp_pat
     caller.tick(SNAPSHOT)
     caller.work_off()
     caller.recorder._writer.flush()
-    found = json.loads(cli(["record", "show", str(tmp_path / "rec"), "--json"]).out)
+    found = json.loads(cli(["recording", "show", str(tmp_path / "rec"), "--output=json"]).out)
     assert (found["frames"], found["whole"], found["is_open"]) == (1, True, True)
     assert "it is still being written, or its writer was killed" in found["notes"][0]
     caller.recorder.finish("the test is over")
-    assert json.loads(cli(["record", "show", str(tmp_path / "rec"), "--json"]).out)["notes"] == []
+    assert json.loads(cli(["recording", "show", str(tmp_path / "rec"), "--output=json"]).out)["notes"] == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_output_that_cannot_be_written_is_reported_without_a_traceback() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "treadle", "record", "show", str(RECORDINGS[0])],
+            [sys.executable, "-m", "treadle", "recording", "show", str(RECORDINGS[0])],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

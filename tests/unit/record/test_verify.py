@@ -134,7 +134,7 @@ def test_what_does_not_lead_back_to_the_start_of_its_sidecar_is_checked_for_form
     said = capsys.readouterr().out
     assert "not verified: 0 of 2 segments replayed" in said
     assert "as recorded" not in said
-    assert run(["replay", str(recording), "--verify", "--json"]) == 1
+    assert run(["replay", str(recording), "--verify", "--output=json"]) == 1
     assert json.loads(capsys.readouterr().out)["same"] is False
 
 
@@ -195,7 +195,7 @@ def test_a_record_that_is_not_right_is_refused_with_its_field(
         for each in records:
             writer.write(each.head, each.body)
         writer.flush()
-    for words in (["replay", "--verify"], ["record", "show"]):
+    for words in (["replay", "--verify"], ["recording", "show"]):
         assert said in cli([*words, str(file)], 2).err
 
 

@@ -133,7 +133,7 @@ def test_what_would_have_happened_is_shown_beside_what_there_was(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["replay", str(RECORDING), "--policy", "srpt", "--seeds", "2"]
-    assert run([*words, "--json"]) == 0
+    assert run([*words, "--output=json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["compared"], found["fits"]) == (8, True)
     (srpt,) = found["policies"]
@@ -154,7 +154,7 @@ def test_what_would_have_happened_is_shown_beside_what_there_was(
 
 def test_the_recorded_policy_gives_the_recording_itself(tmp_path: Path, cli: Cli) -> None:
     file = written(tmp_path / "the-same.yaml", POLICIES["default"])
-    found = json.loads(cli(["replay", str(RECORDING), "--policy", str(file), "--json"]).out)
+    found = json.loads(cli(["replay", str(RECORDING), "--policy", str(file), "--output=json"]).out)
     (same,) = found["policies"]
     assert (same["switch"], same["error"]) == (None, {"makespan": 0.0, "completion_mean": 0.0})
     assert same["makespan_s"] == [found["recorded"]["makespan_s"]]
@@ -255,7 +255,7 @@ def test_a_recording_of_which_a_part_is_missing_is_no_whole_result(harm: str, tm
 
 
 def test_how_far_it_is_stands_beside_the_result(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["replay", str(RECORDING), "--policy", "srpt", "--seeds", "2", "--json"]) in (0, 1)
+    assert run(["replay", str(RECORDING), "--policy", "srpt", "--seeds", "2", "--output=json"]) in (0, 1)
     shown = capsys.readouterr()
     json.loads(shown.out)
     lines = shown.err.splitlines()
@@ -334,7 +334,7 @@ def test_policies_are_compared_on_the_cluster_that_is_named(
     words = ["replay", "--history", str(HISTORIES), "--cluster", str(cluster), "--policy", "fifo", "--policy", "srpt"]
     assert run([*words, "--seeds", "1"]) == 1
     assert "differs too much from the histories: do not rely on it" in capsys.readouterr().out.replace("\n", " ")
-    assert run([*words, "--json", "--seeds", "2"]) == 1, "the jobs ran on another cluster, one after the other"
+    assert run([*words, "--output=json", "--seeds", "2"]) == 1, "the jobs ran on another cluster, one after the other"
     found = json.loads(capsys.readouterr().out)
     assert (found["of"], found["compared"], found["broken"], found["fits"]) == ("histories", 3, 0, False)
     assert [policy["policy"] for policy in found["policies"]] == ["fifo", "srpt"]

@@ -309,14 +309,14 @@ engines:
 def test_the_command_shows_engines_and_writes_them(tmp_path: Path, cli: Cli) -> None:
     file, out = tmp_path / "scenario.yaml", tmp_path / "out.json"
     file.write_text(SMALL, "utf-8")
-    shown = cli(["simulate", str(file), f"--json={out}"]).out
+    shown = cli(["simulate", str(file), f"--out={out}"]).out
     assert "Engines" in shown
     assert "b-2" in shown
     (found,) = json.loads(out.read_text("utf-8"))["runs"]
     assert [each["name"] for each in found["engines"]] == ["a", "b-1", "b-2"]
     assert found["engines"][0]["placed"] == found["containers"] > 0
     file.write_text(SMALL.partition("engines:")[0], "utf-8")
-    assert "Engines" not in cli(["simulate", str(file), f"--json={out}"]).out
+    assert "Engines" not in cli(["simulate", str(file), f"--out={out}"]).out
     (found,) = json.loads(out.read_text("utf-8"))["runs"]
     assert "engines" not in found
 

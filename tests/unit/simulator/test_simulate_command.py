@@ -46,7 +46,7 @@ def test_policies_and_seeds_are_run_side_by_side(scenario: Path, cli: Cli) -> No
     files[1].write_text("policy: {fit: {kind: packing}}\n", encoding="utf-8")
     out, plots = scenario.parent / "out.json", scenario.parent / "plots"
     options = [f"--policy={file}" for file in files]
-    shown = cli(["simulate", str(scenario), *options, "--seeds=2", f"--json={out}", f"--plot={plots}"]).out
+    shown = cli(["simulate", str(scenario), *options, "--seeds=2", f"--out={out}", f"--plot={plots}"]).out
     assert "one" in shown
     assert "two" in shown
     runs = json.loads(out.read_text(encoding="utf-8"))["runs"]
@@ -54,7 +54,8 @@ def test_policies_and_seeds_are_run_side_by_side(scenario: Path, cli: Cli) -> No
     assert all(each["tasks"] == 24 and each["unfinished"] == 0 for each in runs)
     assert all(len(each["completion_s"]) == each["jobs"] and each["windows"] for each in runs)
     again = scenario.parent / "again.json"
-    assert run(["simulate", str(scenario), *options, "--seeds=2", f"--json={again}"]) == 0
+    printed = json.loads(cli(["simulate", str(scenario), *options, "--seeds=2", f"--out={again}", "-o", "json"]).out)
+    assert json.dumps(printed) == json.dumps(json.loads(again.read_text(encoding="utf-8")))
     assert json.dumps(json.loads(again.read_text(encoding="utf-8"))["runs"]) == json.dumps(runs)
     assert sorted(file.name for file in plots.iterdir()) == [
         "completion-times.png",
@@ -160,7 +161,7 @@ def test_a_policy_that_goes_by_history_gets_a_warning_that_there_is_none(scenari
         encoding="utf-8",
     )
     out = scenario.parent / "out.json"
-    shown = " ".join(cli(["simulate", str(scenario), f"--policy={policy}", f"--json={out}"]).err.split())
+    shown = " ".join(cli(["simulate", str(scenario), f"--policy={policy}", f"--out={out}"]).err.split())
     (told,) = json.loads(out.read_text(encoding="utf-8"))["runs"]
     for part in ("gate", "estimate"):
         warning = f"policy.{part} (pilots) uses the history of earlier runs, of which there are none here"
@@ -180,7 +181,7 @@ BLIND = "policy.order (srpt) needs durations, and policy.estimate (none) has non
 def test_an_order_without_the_estimate_that_it_goes_by_is_warned_of_once(scenario: Path, cli: Cli) -> None:
     policy, out = scenario.parent / "blind.yaml", scenario.parent / "out.json"
     policy.write_text("policy: {share: {kind: hdrf}, order: {kind: srpt}}\n", encoding="utf-8")
-    error = cli(["simulate", str(scenario), f"--policy={policy}", "--seeds=2", f"--json={out}"]).err
+    error = cli(["simulate", str(scenario), f"--policy={policy}", "--seeds=2", f"--out={out}"]).err
     assert error.count(f"blind: warning: {BLIND}") == 1
     runs = json.loads(out.read_text(encoding="utf-8"))["runs"]
     assert [[BLIND in text for text in each["warnings"]] for each in runs] == [[True], [True]]
@@ -227,12 +228,12 @@ def test_ctrl_c_says_what_was_written(scenario: Path, cli: Cli, monkeypatch: pyt
     out = scenario.parent / "out.json"
     with monkeypatch.context() as patched:
         patched.setattr("treadle.cli._simulate.run_line", second_waits)
-        error = cli(["simulate", str(scenario), "--seeds=3", f"--json={out}"], 130).err
+        error = cli(["simulate", str(scenario), "--seeds=3", f"--out={out}"], 130).err
     assert "stopped; 1 of 3 runs had ended, nothing was written; `treadle sweep` keeps" in error
     assert not out.exists()
     monkeypatch.setattr("treadle.cli._simulate.write_tables", interrupted)
     csv = scenario.parent / "csv"
-    error = cli(["simulate", str(scenario), f"--json={out}", f"--csv={csv}"], 130).err
+    error = cli(["simulate", str(scenario), f"--out={out}", f"--csv={csv}"], 130).err
     assert f"stopped; 1 of 1 run had ended, of the results only {out} is whole" in error
     assert json.loads(out.read_text(encoding="utf-8"))["runs"]
 
@@ -289,11 +290,11 @@ def test_an_ask_that_fits_nowhere_is_refused_before_anything_runs(
     tmp_path: Path, cli: Cli, queue: str, memory_mb: int, told: str
 ) -> None:
     file, out = with_a_big_job(tmp_path, queue, memory_mb), tmp_path / "out.json"
-    said = cli(["simulate", str(file), f"--json={out}"], 2).err
+    said = cli(["simulate", str(file), f"--out={out}"], 2).err
     assert "1 job of 2 can never run" in said
     assert f"big (queue {queue}): " in said
     assert told in said
-    assert run(["simulate", str(file), f"--json={out}", "--allow-impossible"]) == 0
+    assert run(["simulate", str(file), f"--out={out}", "--allow-impossible"]) == 0
     (found,) = json.loads(out.read_text())["runs"]
     assert (found["unfinished"], found["ended"]) == (1, "stalled")
 

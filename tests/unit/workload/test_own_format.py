@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_converted_leaves_the_target_as_it_was(tmp_path: P
     assert "none of the formats" in cli(["workload", "convert", str(DATA / "README.md"), str(target)], 2).err
     assert target.read_text() == "precious"
     assert len(list(tmp_path.iterdir())) == 1
-    assert run(["workload", "convert", str(DATA / "sls.json"), str(target), "--jobs-max=2"]) == 0
+    assert run(["workload", "convert", str(DATA / "sls.json"), str(target), "--jobs=2"]) == 0
     assert len(read_workload(target).jobs) == 2
 
 

@@ -22,7 +22,7 @@ PNG = b"\x89PNG"
 
 
 def shown(cli: Cli, *arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(cli(("workload", "show", *arguments, "--json")).out)
+    found: dict[str, Any] = json.loads(cli(("workload", "show", *arguments, "--output=json")).out)
     return found
 
 

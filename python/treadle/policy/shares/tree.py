@@ -1,6 +1,6 @@
 """The tree that a cluster is shared by: the queues' own tree or a configured one, and its arrays for kernels.
 
-A configured tree has the same format as in `treadle share`, with queues as leaves::
+A configured tree has the same format as in `treadle lab share`, with queues as leaves::
 
     tree:
     production: {weight: 3, children: {root.etl: {}, root.reports: {weight: 2}}} research: {weight: 1, children: {cpu:

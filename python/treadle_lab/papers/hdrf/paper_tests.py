@@ -108,7 +108,7 @@ class HdrfTest:
 
     @property
     def tree(self) -> Tree:
-        """The tree as `treadle share` computes with it."""
+        """The tree as `treadle lab share` computes with it."""
         groups = []
         for group, below in self.groups.items():
             leaves = (Leaf(leaf, {"cpu": Fraction(cpu), "gpu": Fraction(gpu)}) for leaf, (cpu, gpu) in below.items())

@@ -55,7 +55,7 @@ MASTERS: Final = 60
 """Additional application masters per node, next to its one task."""
 TAG: Final = "treadle:told="
 _PART: Final = f'''\
-"""How long a job's tasks are expected to run, as its tag says; written by treadle reproduce slearn."""
+"""How long a job's tasks are expected to run, as its tag says; written by treadle lab reproduce slearn."""
 
 import numpy as np
 

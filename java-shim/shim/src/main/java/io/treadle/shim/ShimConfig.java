@@ -119,7 +119,7 @@ public final class ShimConfig {
     engineClass = settings.text(ENGINE_CLASS, "");
     if (external && connectionFile.isEmpty()) {
       throw new IllegalArgumentException(CONNECTION_FILE + " is not set, but " + SIDECAR
-          + " is 'external': set it to the path given to 'treadle sidecar --external --connection-file'");
+          + " is 'external': set it to the path given to 'treadle sidecar run --external --connection-file'");
     }
     if (!external && !sidecarUser.isEmpty()) {
       throw new IllegalArgumentException(SIDECAR_USER + " is '" + sidecarUser + "', but " + SIDECAR

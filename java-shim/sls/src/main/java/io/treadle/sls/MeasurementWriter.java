@@ -26,7 +26,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 /**
  * Samples a running simulation every 100 ms and writes the measurements to a JSON file, replaced once a second and when
  * the workload is done. The field {@code state} is {@code waiting} (for the scheduler or the first container), {@code
- * running} or {@code finished}; {@code treadle bench} reads the file while the simulation runs.
+ * running} or {@code finished}; {@code treadle lab bench} reads the file while the simulation runs.
  */
 final class MeasurementWriter {
   private static final long SAMPLE_MS = 100;
@@ -163,7 +163,7 @@ final class MeasurementWriter {
       json.writeValue(temporary.toFile(), report());
       Files.move(temporary, file, StandardCopyOption.REPLACE_EXISTING, StandardCopyOption.ATOMIC_MOVE);
     } catch (IOException e) {
-      System.err.println("treadle bench: cannot write " + file + ": " + e);
+      System.err.println("treadle lab bench: cannot write " + file + ": " + e);
     }
   }
 

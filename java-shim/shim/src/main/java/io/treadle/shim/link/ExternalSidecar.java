@@ -42,7 +42,7 @@ public final class ExternalSidecar implements EngineSource {
   public ExternalSidecar(ShimConfig config) {
     this.file = Paths.get(config.connectionFile);
     this.user = config.sidecarUser;
-    this.start = "'treadle sidecar --external --connection-file " + config.connectionFile + "'";
+    this.start = "'treadle sidecar run --external --connection-file " + config.connectionFile + "'";
     this.config = config;
   }
 

@@ -90,7 +90,7 @@ public final class ManagedSidecar implements EngineSource {
   }
 
   private void start() throws IOException {
-    List<String> command = new ArrayList<>(Arrays.asList(config.pythonCommand, "sidecar", "--managed"));
+    List<String> command = new ArrayList<>(Arrays.asList(config.pythonCommand, "sidecar", "run", "--managed"));
     if (!config.configFile.isEmpty()) {
       command.addAll(Arrays.asList("--config", config.configFile));
     }

@@ -66,7 +66,7 @@ class ExternalSidecarTest {
 
   @Test
   void tellsHowToStartOneIfThereIsNone() {
-    refused("treadle sidecar --external --connection-file");
+    refused("treadle sidecar run --external --connection-file");
   }
 
   @Test
@@ -138,7 +138,7 @@ class ExternalSidecarTest {
     write(GOOD.replace("4711", String.valueOf(port)), "rw-------");
     try (Engine engine = sidecar.connect(20_000)) {
       String message = assertThrows(IOException.class, () -> engine.decide(new byte[1])).getMessage();
-      String[] parts = {"127.0.0.1:" + port, "Connection refused", file.toString(), "treadle sidecar --external"};
+      String[] parts = {"127.0.0.1:" + port, "Connection refused", file.toString(), "treadle sidecar run --external"};
       for (String part : parts) {
         assertTrue(message.contains(part), message);
       }

@@ -124,7 +124,7 @@ class ManagedSidecarTest {
     String secret = greeting.path("secret").asText();
     assertTrue(secret.matches("[0-9a-f]{64}"), secret);
     assertEquals(1, greeting.path("handshake").asInt());
-    assertEquals("sidecar --managed --config /etc/treadle.yaml", content("arguments"));
+    assertEquals("sidecar run --managed --config /etc/treadle.yaml", content("arguments"));
     assertFalse(content("environment").contains(secret));
     sidecar.stop();
     assertEquals("bye", content("bye"));

@@ -1,4 +1,4 @@
-"""What `treadle plan` does."""
+"""What `treadle lab plan` does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Run:
     budget_ms: int
     budget_schedules: int | None
     seed: int
-    draw: Path | None
+    plot: Path | None
 
     def budget(self) -> Budget:
         """Return a budget that starts now."""
@@ -46,17 +46,17 @@ def plan(
     algorithms: tuple[str, ...],
     machines: int | None,
     run: Run,
-    as_json: Path | None,
+    out: Path | None,
 ) -> None:
     """Plan DAGs, print a line for each and each algorithm, and write the results if a file is given."""
     instances = [instance for file in files for instance in _read(file, psplib_files, machines)]
-    check_results(as_json, None)
-    if run.draw is not None:
-        plot_folder(run.draw, "--draw")
+    check_results(out, None)
+    if run.plot is not None:
+        plot_folder(run.plot)
     warm_up()
     results = list(_results(instances, algorithms, run))
-    if as_json is not None:
-        write_json(as_json, results)
+    if out is not None:
+        write_json(out, results)
 
 
 def _read(file: Path, psplib_files: bool, machines: int | None) -> Iterator[Instance]:
@@ -82,8 +82,8 @@ def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -
                 line = "{:{width}} {:14} {:12} {:12} {:12}".format(_shown(instance), *values[1:], width=width)
                 progress.console.file.flush()
                 typer.echo(f"{line} {seconds:8.3f}")
-                if run.draw is not None:
-                    _draw(result, run.draw, number)
+                if run.plot is not None:
+                    _draw(result, run.plot, number)
                 yield dict(zip(FIELDS, (*values, round(seconds, 6)), strict=True))
 
 
@@ -107,5 +107,5 @@ def _draw(plan: Plan, folder: Path, number: int) -> None:
     name = re.sub(r"[^\w.-]", "_", plan.dag.name)[:80]
     target = folder / f"{number}-{name}-{plan.algorithm}.png"
     title = f"{printable(plan.dag.name, '?')}: longest path bold, troublesome stages of {plan.algorithm} red"
-    with writing("--draw", target, "folder"):
+    with writing("--plot", target, "folder"):
         planning.draw_dag(plan.dag, plan.troublesome, title, target)

@@ -1,4 +1,4 @@
-"""`treadle dags`: generate DAGs to plan and to simulate."""
+"""`treadle lab dags`: generate DAGs to plan and to simulate."""
 
 from __future__ import annotations
 
@@ -15,23 +15,18 @@ from treadle.cli._options import writing
 from treadle.errors import UserError
 from treadle_lab.dags import Instance, Shape, generate, write_instances
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer()
 _DEFAULT = Shape()
 
 
-@app.callback()
-def dags() -> None:
-    """Generate DAGs to plan and to simulate."""
-
-
-@app.command("generate")
-def generate_dags(
+@app.command()
+def dags(
     seed: Annotated[str, typer.Option(help="One seed, or a range such as 1..100: a DAG each.")] = "1",
     machines: Annotated[int, typer.Option(help="Machines, with 1.0 of each resource.")] = _DEFAULT.machines,
     stages: Annotated[str, typer.Option(help="Stages of a DAG: a number or a range.")] = "20..50",
     tasks: Annotated[str, typer.Option(help="Tasks of a DAG, about: a number or a range.")] = "1000..3000",
     depth: Annotated[str, typer.Option(help="Layers of a DAG: a number or a range.")] = "5..9",
-    output: Annotated[Path | None, typer.Option(help="A file instead of standard output.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A file instead of standard output.")] = None,
 ) -> None:
     """Write generated DAGs in the `dag` format, one a line; the same seed gives the same DAG."""
     shape = replace(
@@ -42,14 +37,14 @@ def generate_dags(
         depth=_range("--depth", depth),
     )
     first, last = _range("--seed", seed, low=0)
-    _write((generate(at, shape) for at in range(first, last + 1)), output)
+    _write((generate(at, shape) for at in range(first, last + 1)), out)
 
 
-def _write(instances: Iterable[Instance], output: Path | None) -> None:
-    if output is None:
+def _write(instances: Iterable[Instance], out: Path | None) -> None:
+    if out is None:
         write_instances(instances, sys.stdout)
         return
-    with writing("--output", output, "file"), output.open("w", encoding="utf-8") as stream:
+    with writing("--out", out, "file"), out.open("w", encoding="utf-8") as stream:
         write_instances(instances, stream)
 
 

@@ -1,4 +1,4 @@
-"""`treadle reproduce omega`: monolithic, two-level and shared-state scheduling of one cell."""
+"""`treadle lab reproduce omega`: compare monolithic, two-level and shared-state scheduling of one cell."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import check_results
+from treadle.cli._options import PlotOption, ResultsOption, check_results
 from treadle.errors import UserError
-from treadle_lab.cli._experiments import FirstSeedOption, JsonFileOption, PlotOption, publish, simulating
+from treadle_lab.cli._experiments import SeedOption, publish, simulating
 
 if TYPE_CHECKING:
     from treadle_lab.papers.omega.comparison import Comparison
@@ -38,7 +38,7 @@ def omega(
     seeds: Annotated[
         int | None, typer.Option(min=1, max=1000, help=f"How many draws of jobs for each point; default: {SEEDS}.")
     ] = None,
-    first_seed: FirstSeedOption = 1,
+    seed: SeedOption = 1,
     figure: Annotated[
         list[str] | None,
         typer.Option(help="5, 6, 7, 8, 10, 13, 14, 15 or 16; may be repeated. Default: all."),
@@ -50,25 +50,25 @@ def omega(
             "Google's trace in a cell that is 60 % full."
         ),
     ] = WorkloadName.REFERENCE,
-    json_file: JsonFileOption = None,
+    out: ResultsOption = None,
     plot: PlotOption = None,
 ) -> None:
-    """Omega's architectures on one cell: waits, busyness, conflicts, next to the original's and the paper's."""
+    """Run Omega's architectures on one cell: waits, busyness, conflicts, next to the original's and the paper's."""
     from treadle_lab.papers.omega.figures import figures_of, plot_all, results_of
 
     is_google = workload == WorkloadName.GOOGLE
     swept, mapreduce = _of_figures(figure, workload, quick=quick)
-    check_results(json_file, plot)
+    check_results(out, plot)
     console = console_for_tables(170)
     google = _google_day(console) if is_google or mapreduce else None
-    chosen = range(first_seed, first_seed + (seeds or (2 if quick else SEEDS)))
+    chosen = range(seed, seed + (seeds or (2 if quick else SEEDS)))
     began_s = time.perf_counter()
     runs = _run_points(console, swept, chosen, google if is_google else None)
     specialist = _run_specialist(console, google, chosen) if mapreduce and google is not None else []
     compared = [] if is_google else _compared(console, runs)
     results = results_of(runs, compared, specialist, time.perf_counter() - began_s)
     name = "omega-google" if is_google else "omega"
-    publish(results, console, json_file, plot, partial(plot_all, runs, specialist, figures_of(workload), name))
+    publish(results, console, out, plot, partial(plot_all, runs, specialist, figures_of(workload), name))
     days = f"{len(runs) + len(specialist)} simulated days in {results.facts['wall_s']:.0f} s"
     of = len(results.facts["reference"])
     beside = (

@@ -1,4 +1,4 @@
-"""`treadle reproduce graphene-factorial`: what each setting of Graphene and each trait of its jobs is worth."""
+"""`treadle lab reproduce graphene-factorial`: measure what settings of Graphene and traits of its jobs are worth."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import check_results
+from treadle.cli._options import ProcessesOption, ResultsOption, check_results
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
-    FirstSeedOption,
-    JsonFileOption,
-    ProcessesOption,
+    SeedOption,
     levels_of,
     number_of,
     one_of,
@@ -54,18 +52,18 @@ def graphene_factorial(
         typer.Option(help="What part of the network and disk that they ask for tasks use: LEAST..GREATEST; several."),
     ] = "0.5..0.7",
     scheme: Annotated[
-        str, typer.Option(help="Of those of treadle reproduce graphene; several. bfs always runs.")
+        str, typer.Option(help="Of those of treadle lab reproduce graphene; several. bfs always runs.")
     ] = "bfs-cores,tetris,tetris-all,graphene",
     part: Annotated[
         str, typer.Option(help="online (Poisson arrivals), batch (all at once: throughput); several.")
     ] = "online,batch",
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws.")] = 3,
-    first_seed: FirstSeedOption = 1,
+    seed: SeedOption = 1,
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
-    json_file: JsonFileOption = None,
+    out: ResultsOption = None,
 ) -> None:
-    """Graphene by tick, weight of work left, candidates, size, load, overbooking: every combination, run by run."""
+    """Run Graphene with every combination of tick, weight of work left, candidates, size, load and overbooking."""
     from treadle.planner.graphene import warm_up as warm_up_planner
     from treadle_lab.harness.data import TPCH, given_or_default
     from treadle_lab.harness.runs import RunSettings
@@ -73,7 +71,7 @@ def graphene_factorial(
     from treadle_lab.papers.graphene.jobs import GRAPHENE
 
     console = console_for_tables(160)
-    check_results(json_file, None)
+    check_results(out, None)
     levels = factorial.Levels(
         workloads=levels_of("--workload", workload, partial(one_of, factorial.WORKLOADS)),
         sizes=levels_of("--size", size, _size),
@@ -86,7 +84,7 @@ def graphene_factorial(
         overbook=levels_of("--overbook", overbook, _overbook),
     )
     parts = levels_of("--part", part, partial(one_of, ("online", "batch")))
-    draws = range(first_seed, first_seed + seeds)
+    draws = range(seed, seed + seeds)
     wanted = factorial.Selection(
         levels,
         schemes=levels_of("--scheme", scheme, partial(one_of, tuple(factorial.NAMED))),
@@ -98,7 +96,7 @@ def graphene_factorial(
     with simulating(console, cache, [GRAPHENE.settings(0)]) as progress:
         warm_up_planner()
         rows = factorial.run_factorial(wanted, RunSettings(cache, processes), progress)
-    publish(factorial.results_of(wanted, rows), console, json_file)
+    publish(factorial.results_of(wanted, rows), console, out)
     say_seeds(draws, console)
 
 

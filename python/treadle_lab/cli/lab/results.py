@@ -1,4 +1,4 @@
-"""`treadle results`: keep results of experiments and write their tables."""
+"""`treadle lab results`: keep results of experiments and write their tables."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ app = typer.Typer(help="Keep the results of experiments, and write the pages' ta
 def keep(
     name: Annotated[str, typer.Argument(help="Of the kept result: FOLDER/kept/NAME.json.")],
     command: Annotated[
-        list[str], typer.Argument(help="After --, a command of treadle that has --json.", metavar="COMMAND...")
+        list[str], typer.Argument(help="After --, a command of treadle that has --out.", metavar="COMMAND...")
     ],
     folder: Annotated[Path, typer.Option(help="Of the pages.")] = Path("docs/results"),
     note: Annotated[str, typer.Option(help="What readers should know, as: busy machine.")] = "",
 ) -> None:
-    """Run an experiment and keep its figures: `treadle results keep slearn-model -- reproduce slearn --model`."""
+    """Run an experiment and keep its figures, as in `keep slearn-model -- lab reproduce slearn --model`."""
     from treadle_lab.docs.pages import run_and_keep
 
     result = run_and_keep(name, command, folder, note)
-    typer.echo(f"kept {folder}/kept/{name}.json; treadle results render puts it into the pages ({result.day})")
+    typer.echo(f"kept {folder}/kept/{name}.json; treadle lab results render puts it into the pages ({result.day})")
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`treadle bench engine`: its options, and what it shows."""
+"""`treadle lab bench engine`: measure how many containers a second the engine places."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import console_for_tables, say, steps
-from treadle.cli._options import KeepGoingOption, check_results, write_json
+from treadle.cli._options import KeepGoingOption, ResultsOption, check_results, write_json
 
 app = typer.Typer()
 
@@ -27,10 +27,10 @@ def engine_command(
     quick: Annotated[bool, typer.Option(help="Only five configurations, the largest that of the goal.")] = False,
     batch: Annotated[int, typer.Option(help="Placements a decide, and container ends before it.")] = 1000,
     seconds: Annotated[float, typer.Option(help="How long one configuration is measured, at least.")] = 1.0,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
+    out: ResultsOption = None,
     keep_going: KeepGoingOption = False,
 ) -> None:
-    """How many containers a second the engine places, by policy and size of the cluster."""
+    """Measure how many containers a second the engine places, by policy and size of the cluster."""
     from treadle.shipped import ready_made
     from treadle_lab.bench import engine as engine_run
     from treadle_lab.rows import show
@@ -38,7 +38,7 @@ def engine_command(
 
     if min(batch, seconds, *(nodes or [1]), *(rows or [1]), *(leaves or [1])) <= 0:
         raise BenchError("--batch, --seconds, --nodes, --rows and --leaves must be above 0")
-    check_results(json_file, None)
+    check_results(out, None)
     ready = ready_made().values() if policies is None else sorted(policies.glob("*.yaml"))
     found = engine_run.load_policies(policy or ready)
     grid = engine_run.grid_of(nodes, rows, leaves, quick=quick)
@@ -47,9 +47,9 @@ def engine_command(
     console = Console(stderr=True)
     show(engine_run.figures_table(results), console_for_tables())
     show_trouble(results, console)
-    if json_file is not None:
-        write_json(json_file, engine_run.report(results))
-        console.print(f"Results: {json_file}")
+    if out is not None:
+        write_json(out, engine_run.report(results))
+        console.print(f"Results: {out}")
     if any(isinstance(result, engine_run.Failed) for result in results):
         raise typer.Exit(1)
 

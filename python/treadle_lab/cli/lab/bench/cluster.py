@@ -1,4 +1,4 @@
-"""`treadle bench cluster`: how fast a simulated cluster is scheduled, by mode.
+"""`treadle lab bench cluster`: measure how fast a simulated cluster is scheduled, by mode.
 
 With --backlog: who places how many containers a second where nothing else bounds it.
 """
@@ -114,7 +114,7 @@ def _of_backlog(
 @with_options(of_backlog=_of_backlog)
 def cluster_command(
     *,
-    json_file: Annotated[Path, typer.Option("--json", help="Where the results go, as JSON.")],
+    out: Annotated[Path, typer.Option("--out", help="A file for the results, as JSON.")],
     nodes: Annotated[int, typer.Option(help="Nodes of 10 GB and 10 cores.")] = 100,
     jobs: Annotated[
         int | None, typer.Option(help="Jobs, all submitted at once; 20, with --backlog 400.", show_default=False)
@@ -137,7 +137,9 @@ def cluster_command(
     java_option: Annotated[
         list[str] | None, typer.Option(help="A further option for the JVM, such as a profiler.")
     ] = None,
-    keep: Annotated[Path | None, typer.Option(help="Keep configuration, logs and measurements in this folder.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="A folder that keeps configuration, logs and measurements.")
+    ] = None,
     backlog: Annotated[
         bool,
         typer.Option(
@@ -146,7 +148,7 @@ def cluster_command(
     ] = False,
     of_backlog: dict[str, Any],
 ) -> None:
-    """Hadoop's load simulator: the stock scheduler in its modes, Treadle, and the least that Treadle could cost."""
+    """Measure the stock scheduler in its modes, Treadle, and the least that it could cost, with Hadoop's simulator."""
     if rounds < 1:
         raise BenchError(f"--rounds is {rounds}: at least 1 is needed")
     common = {"jobs": jobs, "tasks": tasks, "task_ms": task_ms}
@@ -168,26 +170,26 @@ def cluster_command(
         stall_s=stall_allowed_s(stall_s, workload),
         jvm_options=tuple(java_option or ()),
     )
-    cluster.write_report(json_file, cluster.report(setting, rounds, []))
+    cluster.write_report(out, cluster.report(setting, rounds, []))
     # last, since it may build for a minute
     setting = replace(setting, class_path=sls.class_path())
     isolate_if_possible()
-    folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
+    work = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if folder is None else folder.absolute()
     console = Console(stderr=True)
     outcome: Sequence[Rounds]
     with console.status("starting") as status:
         if isinstance(workload, BacklogLoad):
             shown = RunProgress(status, partial(_done_of_backlog, workload)).show
-            outcome = run_backlog(chosen, setting, workload, rounds, folder, json_file, shown)
+            outcome = run_backlog(chosen, setting, workload, rounds, work, out, shown)
         else:
             shown = RunProgress(status, partial(_done, workload)).show
-            outcome = cluster.run_benchmark(chosen, setting, rounds, folder, json_file, shown)
+            outcome = cluster.run_benchmark(chosen, setting, rounds, work, out, shown)
     _show(outcome, workload, console)
-    console.print(f"Results: {json_file}")
+    console.print(f"Results: {out}")
     if any(each.failures for each in outcome):
         raise typer.Exit(1)
-    if keep is None:
-        shutil.rmtree(folder)
+    if folder is None:
+        shutil.rmtree(work)
 
 
 def _show(outcome: Sequence[Rounds], workload: Workload, console: Console) -> None:

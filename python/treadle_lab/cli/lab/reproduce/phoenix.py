@@ -1,4 +1,4 @@
-"""`treadle reproduce phoenix`: probes, worker queues and constraints: Sparrow, Hawk, Eagle and Phoenix."""
+"""`treadle lab reproduce phoenix`: compare probes, worker queues and constraints: Sparrow, Hawk, Eagle and Phoenix."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import check_results
+from treadle.cli._options import PlotOption, ProcessesOption, ResultsOption, check_results
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
-    JsonFileOption,
-    PlotOption,
-    ProcessesOption,
     publish,
     say_seeds,
     simulating,
@@ -50,35 +47,33 @@ def phoenix(
         float,
         typer.Option(min=1.0, max=100.0, help="A task runs this many times as long where its soft constraints fail."),
     ] = RELAXED_SLOWDOWN,
-    step: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Take every so manieth job, and as few workers.")
-    ] = None,
+    step: Annotated[int | None, typer.Option(min=1, max=10_000, help="Use every Nth job, and as few workers.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Two seeds, every tenth job and worker.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, max=1000, help=f"How many draws; default: {SEEDS}.")] = None,
-    first_seed: Annotated[
+    seed: Annotated[
         int, typer.Option(min=0, help="The first draw's seed; constraints were calibrated on 1 to 10.")
     ] = FIRST_SEED,
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
-    json_file: JsonFileOption = None,
+    out: ResultsOption = None,
     plot: PlotOption = None,
 ) -> None:
-    """Schedulers of worker queues on Google's jobs of 2011, with and without constraints, next to Phoenix' paper."""
+    """Compare schedulers of worker queues on Google's jobs of 2011, with and without constraints, and the paper."""
     from treadle_lab.papers.phoenix.experiment import calibration, run_systems
     from treadle_lab.papers.phoenix.figures import plot_phoenix, results_of
 
     names = _names(systems)
     settings = _run_settings(names, cache, processes)
     count = seeds or (2 if quick else SEEDS)
-    check_results(json_file, plot)
+    check_results(out, plot)
     console = console_for_tables(150)
     setup = _setup(_trace(console).faster(faster), slots, faster, step or (QUICK_STEP if quick else 1))
     setup = replace(setup, relaxed_slowdown=relaxed_slowdown)
-    seeds_ = range(first_seed, first_seed + count)
+    seeds_ = range(seed, seed + count)
     with simulating(console, cache, what="runs") as progress:
         runs = run_systems(names, setup, seeds_, progress, settings)
     results = results_of(runs, comparisons := _comparisons(runs), setup, calibration())
-    publish(results, console, json_file, plot, partial(plot_phoenix, runs, setup))
+    publish(results, console, out, plot, partial(plot_phoenix, runs, setup))
     say_seeds(seeds_, console)
     if comparisons:
         inside = f"{sum(one.within for one in comparisons)} of {len(comparisons)}"

@@ -1,4 +1,4 @@
-"""`treadle reproduce slearn`: SLearn's evaluation on Google's trace of 2011."""
+"""`treadle lab reproduce slearn`: run SLearn's evaluation on Google's trace of 2011."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import check_results
+from treadle.cli._options import PlotOption, ProcessesOption, ResultsOption, check_results
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
-    FirstSeedOption,
-    JsonFileOption,
     LogsOption,
     OnOption,
     OutputPaths,
-    PlotOption,
-    ProcessesOption,
+    SeedOption,
     SimulatorKind,
     chosen,
     play_draws,
@@ -50,7 +47,7 @@ def slearn(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One seed; with --on sls 200 jobs.")] = False,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = 3,
-    first_seed: FirstSeedOption = 1,
+    seed: SeedOption = 1,
     jobs: Annotated[
         int | None,
         typer.Option(min=2, max=100_000, help=f"Of a draw; default: {JOBS}, with --dags {DAGS}."),
@@ -74,19 +71,19 @@ def slearn(
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
     on: OnOption = SimulatorKind.SIMULATOR,
-    json_file: JsonFileOption = None,
+    out: ResultsOption = None,
     plot: PlotOption = None,
     place: LogsOption = None,
 ) -> None:
-    """SLearn on Google's jobs of 2011: against 3Sigma and Point-Est, by the paper's letter too, LAS, FIFO, Oracle."""
+    """Run SLearn on Google's jobs of 2011: against 3Sigma and Point-Est, LAS, FIFO and Oracle."""
     from treadle_lab.harness.data import GOOGLE, given_or_default
     from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.slearn.experiment import Draws, run_draws  # only here: it imports numba
     from treadle_lab.papers.slearn.figures import plot_slearn, results_of
     from treadle_lab.papers.slearn.trace import Choices, Source
 
-    check_results(json_file, plot)
-    wanted, console = range(first_seed, first_seed + (1 if quick else seeds)), console_for_tables(140)
+    check_results(out, plot)
+    wanted, console = range(seed, seed + (1 if quick else seeds)), console_for_tables(140)
     choices = Choices(train_once=train_once, dags=dags, load=load)
     if on is SimulatorKind.SLS:
         if dags or model or plot is not None or processes:
@@ -96,7 +93,7 @@ def slearn(
             )
         folder = given_or_default(trace, GOOGLE, partial(say, console))
         source = Source(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, choices)
-        _on_sls(source, wanted, nodes, scheme, OutputPaths(place, cache, json_file))
+        _on_sls(source, wanted, nodes, scheme, OutputPaths(place, cache, out))
         return
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
@@ -111,7 +108,7 @@ def slearn(
     results = results_of(outcomes, OF_DAGS if dags else OF_JOBS, load)
     say_seeds(wanted, console, f"{results.facts['wall_s']:.0f} s of simulation")
 
-    publish(results, console, json_file, plot, partial(plot_slearn, outcomes, results))
+    publish(results, console, out, plot, partial(plot_slearn, outcomes, results))
 
 
 QUICK_JOBS = 200

@@ -1,4 +1,4 @@
-"""`treadle bench engines`: what copies of an engine gain."""
+"""`treadle lab bench engines`: measure what copies of an engine gain."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import check_results, write_json
+from treadle.cli._options import ResultsOption, check_results, write_json
 from treadle_lab.bench import engines
-from treadle_lab.cli.bench.cluster import RunProgress, Seen, heap_mb_for, stall_allowed_s
+from treadle_lab.cli.lab.bench.cluster import RunProgress, Seen, heap_mb_for, stall_allowed_s
 from treadle_lab.rows import show
 from treadle_lab.sls.load import class_path
 from treadle_lab.sls.run import Setting
@@ -23,38 +23,40 @@ app = typer.Typer()
 
 @app.command()
 def engines_command(
-    json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
+    out: ResultsOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small loads.")] = False,
     nodes: Annotated[int, typer.Option(help="Nodes of 10 GB and 10 cores; 0: 1,000, with --quick 200.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the load.")] = 1,
-    keep: Annotated[Path | None, typer.Option(help="Keep configuration, logs and measurements in this folder.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="A folder that keeps configuration, logs and measurements.")
+    ] = None,
 ) -> None:
-    """What two and four copies of an engine gain over one, where decisions are fast and where they take long.
+    """Measure what two and four copies of an engine gain over one, where decisions are fast and where they take long.
 
     Hadoop's load simulator with a real ResourceManager and real sidecars.
     """
-    check_results(json_file, None)
+    check_results(out, None)
     plan = engines.plan(nodes or (200 if quick else 1_000), quick, seed)
     # last, since it may build for a minute
     setting = Setting(plan.span, class_path(), heap_mb_for(plan.span, 0), stall_allowed_s(180.0, plan.span))
-    folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
+    work = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if folder is None else folder.absolute()
     console = Console(stderr=True)
     with console.status("starting") as status:
-        found = engines.run_copies(plan, setting, folder, RunProgress(status, _done).show)
-    rows, out = [row for row in found if row.failure is None], console_for_tables(140)
-    show(engines.copies_table(rows), out)
+        found = engines.run_copies(plan, setting, work, RunProgress(status, _done).show)
+    rows, tables = [row for row in found if row.failure is None], console_for_tables(140)
+    show(engines.copies_table(rows), tables)
     for text in engines.shortfalls(rows):
-        out.print(text, style="red", highlight=False)
-    if json_file is not None:
-        write_json(json_file, engines.copies_report(plan, found))
-        console.print(f"Results: {json_file}")
+        tables.print(text, style="red", highlight=False)
+    if out is not None:
+        write_json(out, engines.copies_report(plan, found))
+        console.print(f"Results: {out}")
     failed = [row for row in found if row.failure]
     for row in failed:
         console.print(f"[red]failed[/]: {row.name}: {row.failure}", highlight=False)
     if failed:
         raise typer.Exit(1)
-    if keep is None:
-        shutil.rmtree(folder)
+    if folder is None:
+        shutil.rmtree(work)
 
 
 def _done(seen: Seen) -> str:

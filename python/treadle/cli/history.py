@@ -1,4 +1,4 @@
-"""`treadle profiles`: show, import or export the history of recurring jobs."""
+"""`treadle history`: show, import or export the history of recurring jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treadle.cli._console import console_for_tables, printable
-from treadle.cli._options import CaOption, JsonOption
+from treadle.cli._options import CaOption, Output, OutputOption
 from treadle.errors import UserError, counted
 from treadle.files import write_whole
 
@@ -30,7 +30,7 @@ app = typer.Typer(help="The history of recurring jobs, by user, queue, type and 
 
 StoreOption = Annotated[
     str | None,
-    typer.Option("--store", envvar="TREADLE_PROFILES", help="The store: a file, or a URL of another database."),
+    typer.Option("--store", envvar="TREADLE_HISTORY", help="The store: a file, or a URL of another database."),
 ]
 UserOption = Annotated[str | None, typer.Option(help="Only of this user.")]
 QueueOption = Annotated[str | None, typer.Option(help="Only of this leaf queue.")]
@@ -47,24 +47,26 @@ def list_(
     queue: QueueOption = None,
     type_: TypeOption = None,
     name: NameOption = None,
-    as_json: JsonOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """List recurring jobs, a line each."""
     with _opened(store, read_only=True) as opened:
         profiles = opened.profiles(_selection(user, queue, type_, name))
-    if as_json:
+    if output is Output.JSON:
         typer.echo(json.dumps([_summary(profile) for profile in profiles]))
         return
-    table = _table(None, "user", "queue", "type", "name", ">runs", ">last seen", ">tasks", ">lasts")
+    from treadle.tables import empty_table
+
+    table = empty_table("", ("user", "queue", "type", "name"), ("runs", "last seen", "tasks", "lasts"))
     for profile in profiles:
         table.add_row(
-            *_cells(*profile.key),
+            *profile.key,
             str(profile.runs),
             _when(profile.last_seen_ms),
             str(profile.tasks),
             _span(profile.recent[-1][2] if profile.recent else 0),
         )
-    _print(table)
+    console_for_tables().print(table, markup=False)
     if not profiles:
         typer.echo("no profile is there, or none matches", err=True)
 
@@ -76,7 +78,7 @@ def show(
     user: UserOption = None,
     queue: QueueOption = None,
     type_: TypeOption = None,
-    as_json: JsonOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show what is known of a recurring job, stage by stage."""
     from treadle.history.documents import profile_json
@@ -84,26 +86,25 @@ def show(
     with _opened(store, read_only=True) as opened:
         profiles = opened.profiles(_selection(user, queue, type_, name))
         if not profiles:
-            raise UserError(f"{opened.name} knows no job {name!r}; `treadle profiles list` shows the names")
-    if as_json:
+            raise UserError(f"{opened.name} knows no job {name!r}; `treadle history list` shows the names")
+    if output is Output.JSON:
         typer.echo(json.dumps([profile_json(profile) for profile in profiles]))
         return
+    console = console_for_tables()
     for profile in profiles:
-        _print(_stages(profile))
+        console.print(_title(profile), _stages(profile), markup=False, sep="\n")
 
 
 @app.command()
 def export(
-    file: Annotated[
-        Path | None, typer.Argument(help="Where to write, a profile a line; default: standard output.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A file to write, a profile a line; else standard output.")] = None,
     store: StoreOption = None,
     user: UserOption = None,
     queue: QueueOption = None,
     type_: TypeOption = None,
     name: NameOption = None,
 ) -> None:
-    """Write profiles to a file that `import` reads."""
+    """Write profiles, in the form that `import` reads."""
     from treadle.history.documents import compact, profile_json
     from treadle.history.sources import EXPORT_FORM, EXPORT_VERSION
 
@@ -111,14 +112,14 @@ def export(
         profiles = opened.profiles(_selection(user, queue, type_, name))
     lines = [compact({EXPORT_FORM: EXPORT_VERSION}), *(compact(profile_json(profile)) for profile in profiles)]
     content = "".join(f"{line}\n" for line in lines)
-    if file is None:
+    if out is None:
         sys.stdout.write(content)
         return
     try:
-        _write(file, content)
+        _write(out, content)
     except OSError as error:
-        raise UserError(f"{file}: {error.strerror}; name a file that can be written") from error
-    typer.echo(f"{counted(len(profiles), 'profile')} written to {file}", err=True)
+        raise UserError(f"{out}: {error.strerror}; name a file that can be written") from error
+    typer.echo(f"{counted(len(profiles), 'profile')} written to {out}", err=True)
 
 
 @app.command("import")
@@ -139,7 +140,7 @@ def import_(
     since_days: Annotated[
         float, typer.Option(min=0, max=36_500, help="Ask it for jobs that ended in this many days.")
     ] = 7.0,
-    jobs_max: Annotated[int, typer.Option(min=1, max=100_000, help="How many jobs to ask it for, the latest.")] = 1000,
+    jobs: Annotated[int, typer.Option(min=1, max=100_000, help="How many jobs to ask it for, the latest.")] = 1000,
     trust_names: Annotated[
         bool,
         typer.Option(
@@ -154,7 +155,7 @@ def import_(
             "systemd. Without it a process of your own reads them."
         ),
     ] = None,
-    as_json: JsonOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Take in histories of MapReduce (.jhist), Spark (event logs) and Tez, and what `export` wrote.
 
@@ -195,10 +196,10 @@ def import_(
         importing.take(track(list(find_sources(paths or []))))
         if server is not None:
             since_ms = max(0, now_ms - int(since_days * 86_400_000))
-            importing.take_server(server, track(server.jobs(since_ms, jobs_max)))
+            importing.take_server(server, track(server.jobs(since_ms, jobs)))
         opened.prune(now_ms)
     summary = importing.summary
-    typer.echo(json.dumps(asdict(summary)) if as_json else _sentence(summary))
+    typer.echo(json.dumps(asdict(summary)) if output is Output.JSON else _sentence(summary))
     if not summary.sources:
         typer.echo("no history is there; MapReduce's end in .jhist, Spark's are event logs", err=True)
     if summary.broken or summary.refused:
@@ -215,7 +216,7 @@ def _sentence(summary: Summary) -> str:
 
 
 @app.command()
-def forget(
+def delete(
     store: StoreOption = None,
     user: UserOption = None,
     queue: QueueOption = None,
@@ -223,12 +224,12 @@ def forget(
     name: NameOption = None,
     everything: Annotated[bool, typer.Option("--all", help="All profiles.")] = False,
 ) -> None:
-    """Forget profiles."""
+    """Delete profiles of jobs."""
     selection = _selection(user, queue, type_, name)
     if everything == any((user, queue, type_, name)):
         raise UserError("say which profiles: --user, --queue, --type or --name, or --all alone")
     with _opened(store) as opened:
-        typer.echo(f"{counted(opened.forget(selection), 'profile')} forgotten")
+        typer.echo(f"{counted(opened.forget(selection), 'profile')} deleted")
 
 
 def _write(file: Path, content: str) -> None:
@@ -244,7 +245,7 @@ def _opened(
     location: str | None, retention: Retention | None = None, *, read_only: bool = False
 ) -> Iterator[ProfileStore]:
     if not location:
-        raise UserError("which store? --store FILE, or TREADLE_PROFILES in the environment")
+        raise UserError("which store? --store FILE, or TREADLE_HISTORY in the environment")
     from treadle.history.store import open_store
 
     with open_store(location, retention, read_only=read_only) as store:
@@ -276,61 +277,36 @@ def _summary(profile: JobProfile) -> dict[str, Any]:
     }
 
 
-def _stages(profile: JobProfile) -> Any:
+def _title(profile: JobProfile) -> str:
     key = profile.key
     title = f"{key.name or '(no name)'}: {key.type} of {key.user} in {key.queue}, {counted(profile.runs, 'run')}"
-    title += f", {_when(profile.first_seen_ms)} to {_when(profile.last_seen_ms)}"
-    columns = (">width", ">mean", ">median", ">90 %", ">last", ">hint for last", "asks for", "after")
-    table = _table(title, ">#", "stage", *columns)
+    return f"{title}, {_when(profile.first_seen_ms)} to {_when(profile.last_seen_ms)}"
+
+
+def _stages(profile: JobProfile) -> Any:
+    from treadle.tables import empty_table
+
+    figures = ("width", "mean", "median", "90 %", "last", "hint for last")
+    table = empty_table("", ("#", "stage", "after", "asks for"), figures)
     places = {stage.name: place for place, stage in enumerate(profile.stages, 1)}
     for place, stage in enumerate(profile.stages, 1):
         after = ", ".join(str(places.get(parent, "?")) for parent in stage.parents)
-        table.add_row(str(place), *_stage_cells(stage), after)
+        demands = (
+            f"{amount} MB" if name == "memory-mb" else f"{amount} {name}" for name, amount in stage.demand.items()
+        )
+        table.add_row(str(place), stage.name, after, ", ".join(demands), str(stage.width), *_times(stage))
     return table
 
 
-def _stage_cells(stage: StageProfile) -> list[Any]:
+def _times(stage: StageProfile) -> list[str]:
     durations = stage.durations
     times = (durations.mean_ms, durations.quantile_ms(0.5), durations.quantile_ms(0.9))
     latest = stage.recent[-1] if stage.recent else None
     last = () if latest is None else (latest.mean_ms, latest.hint_ms)
-    demands = (f"{amount} MB" if name == "memory-mb" else f"{amount} {name}" for name, amount in stage.demand.items())
     return [
-        *_cells(stage.name),
-        str(stage.width),
         *(_span(time_ms) if durations.count else "" for time_ms in times),
         *(_span(time_ms) if time_ms >= 0 else "" for time_ms in last),
-        *_cells(", ".join(demands)),
     ]
-
-
-def _table(title: str | None, *columns: str) -> Any:
-    """Return an empty table; numbers stand in the columns whose titles begin with ``>``, and are not wrapped."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = None if title is None else Text(_visible(title))
-    table = Table(title=shown, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in columns:
-        right = column.startswith(">")
-        table.add_column(column.removeprefix(">"), justify="right" if right else "left", no_wrap=right)
-    return table
-
-
-def _cells(*texts: str) -> list[Any]:
-    """Return texts of users as cells: no markup, nothing that a terminal obeys, and not too long."""
-    from rich.text import Text
-
-    return [Text(_visible(text)) for text in texts]
-
-
-def _visible(text: str) -> str:
-    return printable(text if len(text) <= 120 else f"{text[:119]}…")
-
-
-def _print(table: Any) -> None:
-    console_for_tables().print(table)
 
 
 def _when(time_ms: int) -> str:

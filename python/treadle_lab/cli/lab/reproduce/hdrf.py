@@ -1,4 +1,4 @@
-"""`treadle reproduce hdrf`: the paper's tests on a real ResourceManager, and its comparison in the simulator."""
+"""`treadle lab reproduce hdrf`: run the paper's tests on a real ResourceManager, its comparison in the simulator."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import check_results, write_json
+from treadle.cli._options import ProcessesOption, ResultsOption, check_results, write_json
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
-    JsonFileOption,
     LogsOption,
     OutputPaths,
-    ProcessesOption,
     SimulatorKind,
     play_draws,
     playing,
@@ -58,7 +56,7 @@ def hdrf(
         typer.Option(help="5.1: tests on simulated nodes; in the simulator 5.2: naive H-DRF, 5.3: slots."),
     ] = Section.TESTS,
     test: Annotated[list[str] | None, typer.Option(help="A, B, C or D; may be repeated. Default: all.")] = None,
-    json_file: JsonFileOption = None,
+    out: ResultsOption = None,
     step_s: Annotated[
         float | None, typer.Option(min=2, help=f"5.1: seconds that shares settle after each step; {STEP_S:g}.")
     ] = None,
@@ -76,7 +74,7 @@ def hdrf(
         SimulatorKind, typer.Option("--on", help="5.2: Treadle's simulator, or Hadoop's with a real ResourceManager.")
     ] = SimulatorKind.SIMULATOR,
 ) -> None:
-    """H-DRF's tests on a real ResourceManager and under the stock scheduler, or its comparison with naive H-DRF.
+    """Run H-DRF's tests on a real ResourceManager and under the stock scheduler, or its comparison with naive H-DRF.
 
     5.1: tests A, B, C and D, on two nodes of Hadoop's load simulator. 5.2: Facebook's job sizes on 50 simulated nodes;
     with --on sls a real ResourceManager schedules these. 5.3: next to a scheduler of slots, on whose nodes memory is
@@ -88,18 +86,18 @@ def hdrf(
         _refuse("5.1", test=test, step_s=step_s, task_s=task_s)
         if processes:
             raise UserError("--processes: --on sls plays one run after the other; leave it out")
-        check_results(json_file, None)
-        _on_sls(seeds or SEEDS_ON_SLS, OutputPaths(folder, cache, json_file))
+        check_results(out, None)
+        _on_sls(seeds or SEEDS_ON_SLS, OutputPaths(folder, cache, out))
         return
     if section is not Section.TESTS:
         _refuse("5.1", test=test, step_s=step_s, task_s=task_s, folder=folder)
-        check_results(json_file, None)
+        check_results(out, None)
         from treadle_lab.harness.runs import RunSettings
 
-        _simulate(section, json_file, seeds or SEEDS, RunSettings(cache, processes))
+        _simulate(section, out, seeds or SEEDS, RunSettings(cache, processes))
         return
     _refuse(SIMULATED, seeds=seeds, processes=processes or None)
-    _run_tests(test, OutputPaths(folder, cache, json_file), step_s or STEP_S, task_s or TASK_S)
+    _run_tests(test, OutputPaths(folder, cache, out), step_s or STEP_S, task_s or TASK_S)
 
 
 def _refuse(other: str, **options: object) -> None:
@@ -114,7 +112,7 @@ def _refuse(other: str, **options: object) -> None:
             raise UserError(f"{option}: is of --section {other}; leave it out, or give that section")
 
 
-def _simulate(section: Section, json_file: Path | None, seeds: int, settings: RunSettings) -> None:
+def _simulate(section: Section, out: Path | None, seeds: int, settings: RunSettings) -> None:
     """Run section 5.2 or 5.3 in the simulator."""
     from treadle_lab.harness.runs import run_all
     from treadle_lab.papers.hdrf import facebook, slots
@@ -122,13 +120,13 @@ def _simulate(section: Section, json_file: Path | None, seeds: int, settings: Ru
     console = console_for_tables(150 if section is Section.COMPARISON else 170)
     file, numbers = _sample(console), range(1, seeds + 1)
     if section is Section.COMPARISON:
-        publish(facebook.results_of(_compared(file, numbers, facebook.SCHEMES, settings, console)), console, json_file)
+        publish(facebook.results_of(_compared(file, numbers, facebook.SCHEMES, settings, console)), console, out)
     else:
         runs = [slots.SlotRun(file, scheme, seed) for seed in numbers for scheme in slots.SCHEMES]
         with simulating(console, settings.cache, [facebook.settings_of(facebook.HDRF)]) as progress:
             results = run_all(runs, slots.run_slots, settings, progress)
         by_run = {(run.scheme, run.seed): each for run, each in zip(runs, results, strict=True)}
-        publish(slots.results_of(by_run), console, json_file)
+        publish(slots.results_of(by_run), console, out)
     say_seeds(numbers, console)
 
 

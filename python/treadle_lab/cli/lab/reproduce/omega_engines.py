@@ -1,4 +1,4 @@
-"""`treadle reproduce omega-engines`: the same load on Omega's cell and on real engines in the simulator."""
+"""`treadle lab reproduce omega-engines`: run the same load on Omega's cell and on real engines in the simulator."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from treadle.cli._console import console_for_tables, counted_progress
-from treadle.cli._options import check_results
-from treadle_lab.cli._experiments import FirstSeedOption, JsonFileOption, publish
+from treadle.cli._options import ResultsOption, check_results
+from treadle_lab.cli._experiments import SeedOption, publish
 
 app = typer.Typer()
 
@@ -18,21 +18,21 @@ def omega_engines(
     hours: Annotated[float, typer.Option(min=0.1, max=1000.0, help="Simulated, for each seed.")] = 8.0,
     machines: Annotated[int, typer.Option(min=1, max=100_000, help="Of 4 CPUs and 16 GB each.")] = 100,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = 2,
-    first_seed: FirstSeedOption = 1,
-    json_file: JsonFileOption = None,
+    seed: SeedOption = 1,
+    out: ResultsOption = None,
 ) -> None:
-    """The same jobs and decision times on a cell and on real engines: conflict fractions and busyness side by side."""
+    """Run the same jobs and decision times on a cell and on real engines, and compare conflicts and busyness."""
     from treadle_lab.papers.omega.real_engines import Load, results_of, run_both
 
-    check_results(json_file, None)
+    check_results(out, None)
     load, draws = (
         Load(machines=machines, hours=hours),
-        range(first_seed, first_seed + seeds),
+        range(seed, seed + seeds),
     )
     with counted_progress("seeds") as bar:
         task = bar.add_task(f"{hours:g} simulated hours each", total=seeds)
         agreements = run_both(load, draws, lambda done: bar.update(task, completed=done))
     results = results_of(load, draws, agreements)
-    publish(results, console_for_tables(), json_file)
+    publish(results, console_for_tables(), out)
     if results.facts["shortfalls"]:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`treadle bench simulator`: its options, and what it shows."""
+"""`treadle lab bench simulator`: measure how many tasks a second the simulator completes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import console_for_tables, steps
-from treadle.cli._options import KeepGoingOption, check_results, write_json
-from treadle_lab.cli.bench.engine import show_trouble
+from treadle.cli._options import KeepGoingOption, ResultsOption, check_results, write_json
+from treadle_lab.cli.lab.bench.engine import show_trouble
 
 app = typer.Typer()
 
@@ -21,10 +21,10 @@ def simulator_command(
     load: Annotated[list[str] | None, typer.Option(help="containers, reuse or jobs; all if not given.")] = None,
     nodes: Annotated[list[int] | None, typer.Option(help="Nodes of 40 slots; 20, 200 and 2,000 if not given.")] = None,
     quick: Annotated[bool, typer.Option(help="Only 20 and 200 nodes.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
+    out: ResultsOption = None,
     keep_going: KeepGoingOption = False,
 ) -> None:
-    """How many tasks a second the simulator completes, on clusters of growing size, and where its time goes."""
+    """Measure how many tasks a second the simulator completes, on clusters of growing size, and where its time goes."""
     from treadle.config.settings import default_settings
     from treadle.policy.catalogue import register_parts
     from treadle_lab.bench import engine as engine_run
@@ -35,7 +35,7 @@ def simulator_command(
 
     if min(nodes or [1]) <= 0:
         raise BenchError("--nodes must be above 0")
-    check_results(json_file, None)
+    check_results(out, None)
     register_parts()
     policies = engine_run.load_policies(policy) if policy else {"default": default_settings()}
     sizes = nodes or (simulator_run.QUICK if quick else simulator_run.NODES)
@@ -45,8 +45,8 @@ def simulator_command(
     console = Console(stderr=True)
     show(figures_table(results), console_for_tables(160))
     show_trouble(results, console)
-    if json_file is not None:
-        write_json(json_file, simulator_run.report(results))
-        console.print(f"Results: {json_file}")
+    if out is not None:
+        write_json(out, simulator_run.report(results))
+        console.print(f"Results: {out}")
     if any(isinstance(result, engine_run.Failed) for result in results):
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`treadle reproduce graphene`: Graphene's evaluation in the simulator."""
+"""`treadle lab reproduce graphene`: run Graphene's evaluation in the simulator."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import check_results
+from treadle.cli._options import PlotOption, ProcessesOption, ResultsOption, check_results
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
-    FirstSeedOption,
-    JsonFileOption,
     LogsOption,
     OnOption,
     OutputPaths,
-    PlotOption,
-    ProcessesOption,
+    SeedOption,
     SimulatorKind,
     chosen,
     play_draws,
@@ -52,7 +49,7 @@ def graphene(
     seeds: Annotated[
         int | None, typer.Option(min=1, max=1000, help="How many draws; 5, or 1 with --quick and on sls.")
     ] = None,
-    first_seed: FirstSeedOption = 1,
+    seed: SeedOption = 1,
     jobs: Annotated[
         int | None, typer.Option(min=2, max=10_000, help="Of a draw; 40, or 12 with --quick; on sls 48, at most 500.")
     ] = None,
@@ -72,11 +69,11 @@ def graphene(
     processes: ProcessesOption = 0,
     on: OnOption = SimulatorKind.SIMULATOR,
     nodes: Annotated[int | None, typer.Option(min=1, max=1000, help="Of the cluster of --on sls; 16.")] = None,
-    json_file: JsonFileOption = None,
+    out: ResultsOption = None,
     plot: PlotOption = None,
     place: LogsOption = None,
 ) -> None:
-    """Graphene against breadth first, critical path and Tetris: Poisson arrivals, and batches."""
+    """Compare Graphene with breadth first, critical path and Tetris: Poisson arrivals, and batches."""
     from treadle.planner.graphene import warm_up as warm_up_planner
     from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.graphene.experiment import Sizes, run_seeds  # only here: it imports numba
@@ -84,16 +81,16 @@ def graphene(
     from treadle_lab.papers.graphene.jobs import GRAPHENE, SCHEMES
 
     console = console_for_tables(160)
-    check_results(json_file, plot)
-    draws = range(first_seed, first_seed + (seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)))
+    check_results(out, plot)
+    draws = range(seed, seed + (seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)))
     if on is SimulatorKind.SLS:
         if any(each is not None for each in (tpch, part, plot)) or processes or tick_ms != TICK_MS:
             raise UserError(
                 "--on sls plays generated DAGs under five schemes, one run after the other, without plots: "
-                "leave out what is for simulations; it takes --quick, --seeds, --first-seed, --jobs, --load, --nodes, "
-                "--scheme, --cache, --json and --folder"
+                "leave out what is for simulations; it takes --quick, --seeds, --seed, --jobs, --load, --nodes, "
+                "--scheme, --cache, --out and --folder"
             )
-        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, OutputPaths(place, cache, json_file), console)
+        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, OutputPaths(place, cache, out), console)
         return
     if place is not None or nodes is not None:
         raise UserError("--folder and --nodes are for --on sls; leave them out")
@@ -106,7 +103,7 @@ def graphene(
     results = results_of(outcomes)
     say_seeds(draws, console, f"{results.facts['wall_s']:.0f} s of simulation")
     console.print(f"The text at hand has lost the paper's figures of {'; '.join(LOST)}.", highlight=False)
-    publish(results, console, json_file, plot, partial(plot_graphene, outcomes))
+    publish(results, console, out, plot, partial(plot_graphene, outcomes))
 
 
 def _size_on_sls(jobs: int | None, nodes: int | None, load: float | None, quick: bool) -> Size:

@@ -1,4 +1,4 @@
-"""`treadle plan`: plan the order of a DAG's tasks."""
+"""`treadle lab plan`: plan the order of a DAG's tasks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from treadle.cli._options import ResultsOption
 from treadle.dag import MACHINES_MAX
 from treadle.errors import UserError
 
@@ -39,8 +40,8 @@ def plan(
         int | None, typer.Option(min=1, help="Candidate schedules for each plan instead: the same on any machine.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the search, and of random.")] = 0,
-    as_json: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
-    draw: Annotated[
+    out: ResultsOption = None,
+    plot: Annotated[
         Path | None, typer.Option(help="A folder for a drawing of each DAG with the plan's troublesome stages.")
     ] = None,
 ) -> None:
@@ -50,7 +51,7 @@ def plan(
     if machines is not None and file_format is Format.PSPLIB:
         raise UserError("--machines: psplib instances have one pool; leave it out")
     chosen = ALGORITHMS[:-1] if algorithm == "all" else (algorithm,)
-    from treadle_lab.cli import _plan  # only here: it imports numba
+    from treadle_lab.cli.lab import _plan  # only here: it imports numba
 
-    run = _plan.Run(budget_ms, budget_schedules, seed, draw)
-    _plan.plan(files, file_format is Format.PSPLIB, chosen, machines, run, as_json)
+    run = _plan.Run(budget_ms, budget_schedules, seed, plot)
+    _plan.plan(files, file_format is Format.PSPLIB, chosen, machines, run, out)

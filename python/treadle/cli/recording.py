@@ -1,8 +1,7 @@
-"""`treadle record`: show the content of a recording."""
+"""`treadle recording`: show the content of a recording."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -10,7 +9,7 @@ import typer
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import JsonOption
+from treadle.cli._options import Output, OutputOption, print_json
 
 if TYPE_CHECKING:
     from treadle.record.reader import Summary
@@ -20,16 +19,16 @@ app = typer.Typer(no_args_is_help=True)
 PlaceArgument = Annotated[Path, typer.Argument(metavar="REC", help="A segment, or a folder of segments.")]
 
 EXIT_GAPS: Final = 1
-"""The exit code of `treadle record show` where something is missing or damaged."""
+"""The exit code of `treadle recording show` where something is missing or damaged."""
 
 
 @app.callback()
-def record() -> None:
+def recording() -> None:
     """Look at recordings."""
 
 
 @app.command()
-def show(place: PlaceArgument, as_json: JsonOption = False) -> None:
+def show(place: PlaceArgument, output: OutputOption = Output.TABLE) -> None:
     """Say what is in a recording: its time, nodes, jobs, queues, gaps, and who decided.
 
     The exit code is 1 if a segment is damaged or frames are missing. The last one may still be written.
@@ -38,8 +37,8 @@ def show(place: PlaceArgument, as_json: JsonOption = False) -> None:
     from treadle.record.reader import summarise
 
     summary = summarise(segments(place))
-    if as_json:
-        typer.echo(json.dumps(summary.document(), indent=2))
+    if output is Output.JSON:
+        print_json(summary.document())
     else:
         _show(summary)
     if not summary.whole:

@@ -1,4 +1,4 @@
-"""`treadle share`: compute shares by H-DRF and its baselines."""
+"""`treadle lab share`: compute shares by H-DRF and its baselines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables
+from treadle.cli._options import Output, OutputOption
 from treadle.errors import UserError, counted
 from treadle.tables import empty_table
 from treadle_lab.fairness.algorithms import ALGORITHMS
@@ -22,14 +23,14 @@ app = typer.Typer()
 def share(
     tree: Annotated[Path, typer.Argument(help="A cluster and a tree, as YAML: see docs/queue-shares.md.")],
     algorithm: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "hdrf",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Compute who gets how much of a cluster, at the start and after each event."""
     if algorithm not in ALGORITHMS:
         raise UserError(f"--algorithm: {algorithm!r} is none; choose one of {', '.join(ALGORITHMS)}")
     problem = read_problem(tree)
     steps = list(compute_steps(problem, algorithm))
-    if as_json:
+    if output is Output.JSON:
         typer.echo(json.dumps(steps_json(algorithm, steps)))
         return
     console = console_for_tables()

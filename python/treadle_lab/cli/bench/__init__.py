@@ -1,1 +1,0 @@
-"""`treadle bench`: measure the speed of scheduling, engine and simulator."""

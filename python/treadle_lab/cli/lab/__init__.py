@@ -1,0 +1,1 @@
+"""`treadle lab`: run the experiments of a checkout."""

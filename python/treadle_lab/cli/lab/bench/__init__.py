@@ -1,0 +1,1 @@
+"""`treadle lab bench`: measure the speed of scheduling, engine and simulator."""

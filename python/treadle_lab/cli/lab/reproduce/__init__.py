@@ -1,0 +1,1 @@
+"""`treadle lab reproduce`: run a paper's experiment."""

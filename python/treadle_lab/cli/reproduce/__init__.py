@@ -1,1 +1,0 @@
-"""`treadle reproduce`: run a paper's experiment."""
