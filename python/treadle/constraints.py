@@ -257,11 +257,6 @@ class NodeFacts:
         )
 
 
-def eligible(conjunction: Conjunction, facts: NodeFacts) -> bool:
-    """Return whether a node satisfies a conjunction."""
-    return all(one.holds(facts.values(one.name, exact=one.exact)) for one in conjunction.predicates)
-
-
 class _Column:
     """Values of nodes under one name, numbered by combination."""
 

@@ -101,34 +101,11 @@ class Dag:
         """Number of tasks of all stages."""
         return sum(stage.tasks for stage in self.stages)
 
-    @property
-    def graph(self) -> Graph:
-        """A new networkx graph: stage IDs with their ``stage``, edges to children with ``one_to_one``."""
-        return _graph(self.stages)
-
-    def levels(self) -> list[list[int]]:
-        """Return the stage IDs by the number of stages on the longest path to them."""
-        import networkx  # imported only here, as below: it takes longer than this package
-
-        return [list(level) for level in networkx.topological_generations(self.graph)]
-
-    def closure(self) -> Graph:
-        """Return the graph with an edge from each stage to all its descendants."""
-        import networkx
-
-        return networkx.transitive_closure_dag(self.graph)
-
-    def reduced(self) -> Graph:
-        """Return the transitive reduction of the graph, without ``stage`` and ``one_to_one``."""
-        import networkx
-
-        return networkx.transitive_reduction(self.graph)
-
     def critical_path(self) -> list[int]:
         """Return the ids of the stages on a longest path by duration; a stage without tasks takes no time."""
         import networkx
 
-        graph: Any = self.graph
+        graph: Any = graph_of(self.stages)
         for stage in self.stages:
             duration_ms = stage.duration_ms if stage.tasks else 0
             for parent in stage.parents or (_START,):  # from a start, so that a path's first stage counts too
@@ -138,6 +115,7 @@ class Dag:
 
 
 _START: Final = "start"
+
 IDS_SHOWN_MAX: Final = 20
 
 
@@ -147,8 +125,9 @@ def _shown(ids: set[int]) -> str:
     return ", ".join(map(str, sorted(ids)[:IDS_SHOWN_MAX])) + more
 
 
-def _graph(stages: Sequence[Stage]) -> Graph:
-    import networkx
+def graph_of(stages: Sequence[Stage]) -> Graph:
+    """Return a new networkx graph: stage IDs with their ``stage``, edges to children with ``one_to_one``."""
+    import networkx  # imported only here, as above: it takes longer than this package
 
     graph: Graph = networkx.DiGraph()
     graph.add_nodes_from((stage.id, {"stage": stage}) for stage in stages)
@@ -174,7 +153,7 @@ def ordered(name: str, stages: tuple[Stage, ...]) -> Dag:
     if len({stage.id for stage in stages}) < len(stages):
         return Dag(name, stages)  # which reports the error
     place = {stage.id: at for at, stage in enumerate(stages)}
-    graph = _graph(stages)
+    graph = graph_of(stages)
     try:
         order = list(networkx.lexicographical_topological_sort(graph, key=place.__getitem__))
     except networkx.NetworkXUnfeasible:

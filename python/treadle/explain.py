@@ -1,6 +1,6 @@
 """Explains why an application waits: the policy loop's recorded reasons for its requests, as text with amounts.
 
-It makes no decisions: the reasons are `treadle.policy.reasons`, for requests and, for a request, of each node.
+It makes no decisions: the reasons are those of `treadle.policy.state`, for requests and, for a request, of each node.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from treadle.engine import Engine
 from treadle.errors import counted
 from treadle.events import ApplicationState, Fate, NodeState
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, TOTAL, USED
-from treadle.policy.reasons import NodeReason, Reason, reasons
-from treadle.policy.state import FIFO, KEYED
+from treadle.policy.state import FIFO, KEYED, NodeReason, Reason, reasons
 from treadle.yarn.codes import application_id, is_named
 
 ASKS_MAX: Final = 32

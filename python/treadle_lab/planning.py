@@ -18,10 +18,10 @@ from typing import Annotated, Any, Final, TypeAlias
 import numpy as np
 from pydantic import Field
 
-from treadle.dag import Dag, DagError, Line, Stage, Text, Whole, checked, ordered
+from treadle.dag import Dag, DagError, Line, Stage, Text, Whole, checked, graph_of, ordered
 from treadle.errors import UserError
-from treadle.planner.candidates import Objective, labels, levels
 from treadle.planner.construct import FORWARD, SCP
+from treadle.planner.graphene import Objective, labels, levels
 from treadle.planner.plan import LowerBounds, Plan, Ranking, Structure, Workspace, finish, path_lengths, structure
 from treadle.planner.problem import I64, Problem, compile_problem
 from treadle_lab.dags import Instance, TimeUnit, json_lines
@@ -299,14 +299,15 @@ def draw_dag(dag: Dag, troublesome: Set[int], title: str, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    graph, levels = dag.graph, dag.levels()
+    graph = graph_of(dag.stages)
+    levels = list(networkx.topological_generations(graph))
     for level, stages in enumerate(levels):
         for stage in stages:
             graph.nodes[stage]["level"] = level
     places = networkx.multipartite_layout(graph, subset_key="level")
     longest = dag.critical_path()
     bold = set(pairwise(longest))
-    needed = set(dag.reduced().edges) | bold
+    needed = set(networkx.transitive_reduction(graph).edges) | bold
     widest = max((len(stages) for stages in levels), default=1)
     figure, axis = pyplot.subplots(figsize=(min(2.2 * len(levels) + 2, 60), min(0.9 * widest + 2, 60)))
     for edges, width, color in (

@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 from tests.engine.fake_rm import Amounts, FakeRM
+from tests.support.expressions import eligible
 
 from treadle import events
-from treadle.constraints import NodeFacts, eligible, parse
+from treadle.constraints import NodeFacts, parse
 from treadle.engine.testing import rows
 from treadle.events import Event
 

@@ -45,7 +45,7 @@ def test_a_requirement_holds_and_what_no_node_meets_is_not_placed() -> None:
 def test_an_ask_of_few_nodes_does_not_look_at_all_the_others() -> None:
     engine = engine_with()
     assert round_of(one(20, "host=n5|n77", nodes=256), engine) == [5] * 4 + [77] * 4
-    scratch = present(engine._policy._scratch)
+    scratch = present(engine._policy.latest)
     assert scratch.counters[SCANNED] <= 2 * 20
 
 

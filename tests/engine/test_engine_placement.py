@@ -59,8 +59,8 @@ def test_names_that_no_node_has_cost_one_search_and_not_one_for_each_container()
     engine = Engine(default_settings())
     assert len(placed(rm, 100, engine)) == 100
     window = engine._policy.fit.window
-    assert engine._policy._scratch is not None
-    assert engine._policy._scratch.counters[SCANNED] <= 200 + 100 * window
+    assert engine._policy.latest is not None
+    assert engine._policy.latest.counters[SCANNED] <= 200 + 100 * window
 
 
 def test_a_long_tick_brings_as_many_rack_local_containers_as_there_were_delays_in_it() -> None:

@@ -214,5 +214,5 @@ def test_a_decide_that_has_looked_at_much_goes_on_with_few_rows() -> None:
     made = applications(placed(rm, 4000, engine))
     assert made[0] == 3000
     assert 3000 not in made[1000:2000], "a thousand times 6,000 looks are more than there may be"
-    assert engine._policy._scratch is not None
-    assert engine._policy._scratch.counters[SCANNED] < SCAN_LIMIT + 4000 * 2 * (3000 + MAX_CANDIDATES_DEGRADED + 32)
+    assert engine._policy.latest is not None
+    assert engine._policy.latest.counters[SCANNED] < SCAN_LIMIT + 4000 * 2 * (3000 + MAX_CANDIDATES_DEGRADED + 32)

@@ -12,8 +12,7 @@ from tests.engine.parts import engine_with, estimates
 from treadle.engine import Engine
 from treadle.model.classes import UNMET_NAMED_MAX, Classes, Unmet
 from treadle.model.cluster import Cluster
-from treadle.policy.contention import Contention, pollaczek_khinchine
-from treadle.policy.phoenix import arranged
+from treadle.policy.phoenix import Contention, arranged, pollaczek_khinchine
 
 
 def decided(rm: ConstrainedRM, engine: Engine, now_ms: int, limit: int = 1_000) -> list[tuple[int, int]]:

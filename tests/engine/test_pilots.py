@@ -315,7 +315,7 @@ def bench_with(settings: Settings) -> Bench:
 
 
 def levels(engine: Engine) -> list[float]:
-    scratch = present(engine._policy._scratch)
+    scratch = present(engine._policy.latest)
     found: list[float] = scratch.apps["key"].tolist()
     return found
 

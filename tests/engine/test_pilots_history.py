@@ -233,7 +233,7 @@ def settling(**gate: Any) -> Bench:
 
 def levels(bench: Bench) -> list[float]:
     """Return the level of each application in the latest decide."""
-    scratch: Any = bench.engine._policy._scratch
+    scratch: Any = bench.engine._policy.latest
     return [float(key) for key in scratch.apps["key"][: len(bench.rm.applications)]]
 
 

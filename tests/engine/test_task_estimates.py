@@ -196,7 +196,7 @@ def test_whatever_is_claimed_the_work_left_is_no_less_than_what_is_asked_for(
     job.run(*(now_ms - age for age in ages_ms))
     tasks, duration_ms = claimed
     believed = job.believed(duration_ms, tasks, now_ms)
-    key = job.engine._policy._scratch.apps["key"][job.app]  # type: ignore[union-attr]
+    key = job.engine._policy.latest.apps["key"][job.app]  # type: ignore[union-attr]
     least_ms = PART * DEFAULT_MS if duration_ms >= 0 else DEFAULT_MS
     # an ask of two nodes' worth of both resources
     assert key >= asked * least_ms * 4 - 1e-6

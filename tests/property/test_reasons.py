@@ -13,7 +13,7 @@ from tests.engine.test_engine_properties import clusters
 from tests.support.optional import present
 
 from treadle.events import NodeState
-from treadle.policy.reasons import Reason, reasons
+from treadle.policy.state import Reason, reasons
 
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 DELAYS = [{"node-locality-delay": delay, "rack-locality-additional-delay": delay} for delay in ("0", "2", "40")]

@@ -65,7 +65,7 @@ def settings_of(engines: int) -> str:
 
 def direct(config: Path, closing: list[Close]) -> tuple[Decide, Callable[[], bool]]:
     """Return an engine without a hub."""
-    from treadle.live.engine_session import open_session
+    from treadle.live.policies import open_session
 
     return open_session(config, closing).decide, lambda: True
 

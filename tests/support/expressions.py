@@ -10,7 +10,13 @@ import random
 import sys
 from typing import Any, Final
 
-from treadle.constraints import ExpressionError, NodeFacts, eligible, parse
+from treadle.constraints import Conjunction, ExpressionError, NodeFacts, parse
+
+
+def eligible(conjunction: Conjunction, facts: NodeFacts) -> bool:
+    """Say whether a node meets a conjunction."""
+    return all(one.holds(facts.values(one.name, exact=one.exact)) for one in conjunction.predicates)
+
 
 SEED: Final = 18
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from treadle.config.parts import DEFAULTS, PART_KINDS, PartRegistry, Traits
 from treadle.config.settings import default_settings, with_parts
+from treadle.model.applications import APPLICATION
 from treadle.model.carry import LEARNED
 from treadle.model.queues import FIFO
 from treadle.policy.catalogue import BUILTIN_PARTS, register_parts
@@ -17,7 +18,6 @@ from treadle.policy.node_search import RULES as FITS
 from treadle.policy.orders import RULES as ORDERS
 from treadle.policy.orders import follows_use
 from treadle.policy.shares.rules import RULES as SHARES
-from treadle.policy.slearn.table import LEARNED as OF_PILOTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = (ROOT / "docs" / "policy-parts.md").read_text("utf-8")
@@ -58,15 +58,15 @@ def test_each_part_has_a_row_in_the_docs() -> None:
         assert f"`{own.kind}`" in section, f"{own.part}.{own.kind}"
 
 
-def test_what_parts_keep_is_found_again_after_a_snapshot() -> None:
+def test_what_is_kept_of_applications_is_in_the_docs_and_found_again_after_a_snapshot() -> None:
     section = KEPT[KEPT.index("## Kept") : KEPT.index("## Lost")]
-    kept = {kept for own in BUILTIN_PARTS for kept in own.traits.keeps}
-    assert len(kept) > 10
-    learned = {*LEARNED, *OF_PILOTS}
-    for each in kept:
-        for name in each.description.split(", "):
-            assert name in section or name in learned, name
-            assert each.lookup != "application" or name in learned, f"{name} is lost by a snapshot"
+    rows = [row.split("|") for row in section.splitlines() if row.startswith("| ")]
+    assert set(LEARNED) <= set(re.findall(r"`(\w+)`", section))
+    of_applications = {
+        name for row in rows if row[3].strip() == "application" for name in re.findall(r"`(\w+)`", row[2])
+    }
+    assert len(of_applications) > 3
+    assert of_applications & {*(APPLICATION.names or ())} <= set(LEARNED), "a snapshot loses one of them"
 
 
 def test_the_parts_that_do_as_the_resource_manager_says_are_the_default_ones() -> None:

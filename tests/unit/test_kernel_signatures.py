@@ -18,11 +18,10 @@ import treadle.compiled
 import treadle.model
 import treadle.policy
 from treadle.compiled.array_types import I32, I64
-from treadle.compiled.functions import InnerLibrary, inner, kernel
+from treadle.compiled.functions import InnerLibrary, inner, kernel, tables
 from treadle.compiled.pair_map import find, remove
-from treadle.compiled.structs import tables
 from treadle.config.settings import default_settings
-from treadle.live.engine_session import warm_up
+from treadle.live.policies import warm_up
 
 ROOT = Path(__file__).resolve().parents[2]
 

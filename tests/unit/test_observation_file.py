@@ -28,9 +28,8 @@ from treadle.live.observation_file import FILE, ObservationFile, open_observatio
 from treadle.live.policy_memory import state_folder
 from treadle.live.question_socket import Close
 from treadle.live.session import Session
-from treadle.sidecar.agreement import Figures, Tally
 from treadle.sidecar.hub import Hub
-from treadle.sidecar.observation import Observation
+from treadle.sidecar.observation import Figures, Observation, Tally
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.expressions import NODES, RIGHT, WRONG, facts_of, written
+from tests.support.expressions import NODES, RIGHT, WRONG, eligible, facts_of, written
 
 from treadle import events
 from treadle.constraints import (
@@ -25,7 +25,6 @@ from treadle.constraints import (
     Predicate,
     TagCount,
     conditions,
-    eligible,
     parse,
     parse_constraint,
 )

@@ -29,8 +29,8 @@ from treadle.admin import sidecars
 from treadle.cli.main import run
 from treadle.config.settings import default_settings
 from treadle.live import process
-from treadle.live.engine_session import warm_up
 from treadle.live.handshake import Limits
+from treadle.live.policies import warm_up
 from treadle.live.session import Session
 from treadle.process_limits import FIRST, peak_memory_mb
 from treadle.wire.answer import decode_answer

@@ -29,11 +29,11 @@ def answer(status: int, challenge: str | None) -> requests.Response:
 
 @pytest.mark.parametrize(("status", "challenge"), [(401, "Basic"), (401, None), (403, "Negotiate"), (500, None)])
 def test_other_refusals_are_shown_as_they_are(status: int, challenge: str | None) -> None:
-    assert pages.why_refused(answer(status, challenge)) == f"HTTP {status}"
+    assert pages.refusal_of(answer(status, challenge)) == (f"HTTP {status}", "")
 
 
 def test_no_answer_is_called_that() -> None:
-    assert pages.why_refused(None) == "no answer"
+    assert pages.refusal_of(None) == ("no answer", "")
 
 
 @pytest.fixture

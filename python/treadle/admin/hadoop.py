@@ -363,44 +363,38 @@ def features(facts: Facts) -> Iterator[Finding]:
 
 
 def _refused(facts: Facts) -> Iterator[Finding]:
+    status: Status = "fail" if facts.setting(f"{PREFIX}mode").lower() == "enforce" else "warn"
+    for why, remedy in _reasons_against_enforce(facts):
+        yield Finding(status, f"enforce is refused: {why}", f"set {remedy}")
+
+
+def _reasons_against_enforce(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Yield what enforce is refused for, and what to set."""
+
     def on(key: str) -> bool:
         return facts.setting(key).lower() == "true"
 
-    enforces = facts.setting(f"{PREFIX}mode").lower() == "enforce"
-    status: Any = "fail" if enforces else "warn"
     preempts = on(_MONITOR) and _preempts(facts)
     share, order, gate = _parts(facts.config)[0]
     if preempts and share != DEFAULTS["share"]:
-        yield Finding(status, f"enforce is refused: preemption works against share {share}", f"set {_MONITOR} to false")
+        yield f"preemption works against share {share}", f"{_MONITOR} to false"
     inside = f"{_PREEMPTION}intra-queue-preemption.enabled"
     if preempts and on(inside) and (order != DEFAULTS["order"] or gate != DEFAULTS["gate"]):
-        yield Finding(
-            status,
-            f"enforce is refused: preemption inside queues works against order {order}, gate {gate}",
-            f"set {inside} to false",
-        )
+        yield f"preemption inside queues works against order {order}, gate {gate}", f"{inside} to false"
     for key in filter(on, BY_RESERVATIONS if preempts else ()):
-        yield Finding(
-            status,
-            "enforce is refused: preemption starts from reservations, which Treadle does not make",
-            f"set {key} to false",
-        )
+        yield "preemption starts from reservations, which Treadle does not make", f"{key} to false"
     lazy, several = f"{_CAPACITY}lazy-preemption-enabled", f"{_CAPACITY}multi-node-placement-enabled"
     if on(lazy) and on(_MONITOR):
-        yield Finding(
-            status, "enforce is refused: lazy preemption kills only by native placements", f"set {lazy} to false"
-        )
+        yield "lazy preemption kills only by native placements", f"{lazy} to false"
     if on(several):
-        yield Finding(
-            status, "enforce is refused: multi-node placement orders nodes by itself", f"set {several} to false"
-        )
+        yield "multi-node placement orders nodes by itself", f"{several} to false"
     masters = "yarn.resourcemanager.node-labels.am.allow-non-exclusive-allocation"
     if on(masters) and on("yarn.node-labels.enabled"):
-        yield Finding(status, "enforce is refused: application masters on lent nodes", f"set {masters} to false")
+        yield "application masters on lent nodes", f"{masters} to false"
     for key in filter(_ORDER.fullmatch, facts.settings):
         if facts.setting(key).strip() not in _ORDERS:
-            text = f"enforce is refused: the engine does not follow the order {facts.setting(key)}"
-            yield Finding(status, text, f"set {key} to one of {', '.join(_ORDERS)}")
+            order = facts.setting(key)
+            yield f"the engine does not follow the order {order}", f"{key} to one of {', '.join(_ORDERS)}"
 
 
 def _preempts(facts: Facts) -> bool:

@@ -39,7 +39,7 @@ from treadle.config.reader import read_section
 from treadle.config.settings import Kernels
 from treadle.config.trust import reason_against, state_folders, trusted_owners
 from treadle.errors import UserError
-from treadle.files import read_regular, write_whole
+from treadle.files import own_as, read_regular, write_whole
 from treadle.shipped import templates
 
 NAME: Final = "installed.json"
@@ -169,8 +169,8 @@ def put(path: Path, data: bytes, mode: int = 0o644, owner: tuple[int, int] | Non
     def as_before(file: int) -> None:
         os.fchmod(file, mode if before is None else before.st_mode & 0o7777)
         owner_ids = owner if before is None else (before.st_uid, before.st_gid)
-        if owner_ids is not None and owner_ids != (os.geteuid(), os.getegid()):
-            os.fchown(file, *owner_ids)
+        if owner_ids is not None:
+            own_as(file, owner_ids)
         if before is not None:
             copy_attributes(path, file)
 

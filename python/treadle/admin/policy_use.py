@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import yaml
 
+from treadle.admin.plan import put
 from treadle.config.part_files import idle_parts, missing
 from treadle.config.parts import PART_KINDS
 from treadle.config.reader import parse_roster, parse_settings, peek_source, read_roster, warnings_of
@@ -34,10 +35,8 @@ from treadle.config.text import (
 from treadle.config.trust import reason_against, trusted_owners
 from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.errors import ConfigError, UserError, unknown
-from treadle.files import write_whole
 from treadle.shipped import ready_made
-from treadle.yarn.pages import address_of, property_of, read_bean
-from treadle.yarn.treadle_beans import policy_in, why_not
+from treadle.yarn.pages import address_of, policy_in, property_of, read_bean, why_not
 
 CONFIG_KEY: Final = "yarn.scheduler.treadle.config.file"
 SIDECAR_KEY: Final = "yarn.scheduler.treadle.sidecar"
@@ -622,16 +621,9 @@ def _now(digits: str = "microseconds") -> str:
 
 
 def _replace_file(target: Path, text: str) -> None:
-    """Put a text in a file's place at once, with its owner and mode."""
+    """Put a text in a file's place at once; the owner, mode and attributes stay."""
     target = target.resolve()
     try:
-        before = target.stat() if target.exists() else None
-
-        def as_before(file: int) -> None:
-            os.fchmod(file, 0o644 if before is None else before.st_mode & 0o7777)
-            if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(file, before.st_uid, before.st_gid)
-
-        write_whole(target, text, as_before)
+        put(target, text.encode())
     except OSError as error:
         raise UserError(f"{target}: {error.strerror}; run this as a user who may write to {target.parent}") from error

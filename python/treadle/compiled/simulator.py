@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from treadle.compiled.functions import cache_folder, compiled_in, inner
-
-__all__ = ["FOLDER", "ROOTS", "inner", "kernel"]
+from treadle.compiled.functions import cache_folder, compiled_in
+from treadle.compiled.functions import inner as inner
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -63,16 +63,6 @@ TASK_ESTIMATES: Final = "TaskEstimates"
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedState:
-    """State of a part that is kept across cycles."""
-
-    description: str
-    """The columns or objects that hold it, separated by commas."""
-    lookup: str
-    """The identifiers that find it again after a snapshot, which reassigns all indices."""
-
-
-@dataclass(frozen=True, slots=True)
 class Traits:
     """A part's properties, so that code never tests its name."""
 
@@ -85,7 +75,6 @@ class Traits:
     """For a gate: it samples task durations. For an estimate: it uses these samples."""
     estimates: tuple[str, ...] = ()
     """Required inputs: `DURATIONS`, `TASK_ESTIMATES`."""
-    keeps: tuple[CarriedState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,8 @@ class Board:
     def __init__(self) -> None:
         self._lock = Lock()
         self._documents: dict[str, Document] = {}
-        self._version = 0
+        self.version = 0
+        """The number of the latest change; 0 before the first."""
         self._wake: Callable[[], None] = lambda: None
         self.metrics = b""
         self.polled_s = 0.0
@@ -75,11 +76,6 @@ class Board:
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call a function after each change, on the thread that posts."""
         self._wake = wake
-
-    @property
-    def version(self) -> int:
-        """The number of the latest change; 0 before the first."""
-        return self._version
 
     def post(self, at_s: float, parts: Mapping[str, Mapping[str, Any]], metrics: bytes = b"") -> None:
         """Replace documents by name.
@@ -90,7 +86,7 @@ class Board:
             metrics: the poll in Prometheus format
         """
         assert set(parts) <= set(PARTS)
-        version = self._version + 1
+        version = self.version + 1
         written = {
             name: json.dumps(part, separators=(",", ":"), allow_nan=False).encode() for name, part in parts.items()
         }
@@ -99,7 +95,7 @@ class Board:
         }
         with self._lock:
             self._documents |= new
-            self._version = version
+            self.version = version
             self.polled_s = at_s
             self.metrics = metrics
         self._wake()

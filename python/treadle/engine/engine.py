@@ -84,16 +84,19 @@ class Engine:
                 otherwise its caller does
         """
         self._backs_off = tries_again
-        self._attempts: Attempts | None = None
+        self.attempts: Attempts | None = None
+        """Retry handling of one of several engines; None if the caller handles retries."""
         self._guarantees = Guarantees()
         self._starvation = StarvationMonitor()
         self._settings = settings
-        self._running = settings
+        self.running = settings
+        """The current settings: the configured ones, or with another policy after a part failed."""
         self._good = good
         self._watch = watch
         self._sequence = self._stop_at = 0
         self._stop_reason = ""
-        self._failure: PartFailure | None = None
+        self.failure: PartFailure | None = None
+        """Why the configured policy does not run; None if it does."""
         self._switches: list[PolicySwitch] = []
         self._policy = self._new_policy()
         self._names: list[Names] | None = None
@@ -116,13 +119,13 @@ class Engine:
         """Create or update attempt handling if this is one of several engines."""
         own = self._settings.engine if self._backs_off else None
         if own is None:
-            self._attempts = None
-        elif self._attempts is None:
-            self._attempts = Attempts(own)
+            self.attempts = None
+        elif self.attempts is None:
+            self.attempts = Attempts(own)
         else:
-            self._attempts.follow(own)
+            self.attempts.follow(own)
         if self._cluster is not None:
-            self._cluster.learn = None if self._attempts is None else self._attempts.learn
+            self._cluster.learn = None if self.attempts is None else self.attempts.learn
             if self._settings.engine is None:
                 self._guarantees.stop(self._cluster)
 
@@ -153,7 +156,7 @@ class Engine:
                 self._cluster = Cluster.start(self._names, event)
                 self._cluster.decide = self._decides + 1
                 self._cluster.noted_tags = GANG
-                self._cluster.learn = None if self._attempts is None else self._attempts.learn
+                self._cluster.learn = None if self.attempts is None else self.attempts.learn
             case Samples() if not self._policy.observes:
                 pass  # reports of held requests have no reader while observing
             case PolicySwitch():
@@ -187,8 +190,8 @@ class Engine:
         carried = carry(before, cluster)
         if epoch == self._epoch:
             cluster.ended = before.apps.at[carried.ended]
-        if self._attempts is not None:
-            self._attempts.carry(carried.apps)
+        if self.attempts is not None:
+            self.attempts.carry(carried.apps)
         self._policy.follow(before, cluster, carried)
 
     def decide(self, now_ms: int, limit: int, *, sequence: int, assume: bool = True) -> Proposals:
@@ -215,7 +218,7 @@ class Engine:
         view = cluster.view()
         expired = cluster.assumed.expire(view, now_ms, self._settings.in_flight.timeout_ms)
         released = self._policy.holds.forget_ended(cluster, view, now_ms)
-        due = self._attempts is not None and self._attempts.begin(
+        due = self.attempts is not None and self.attempts.begin(
             cluster, view, now_ms, self._settings.limits.proposals_max
         )
         self._starvation.check(cluster, view, self._policy.latest_on(cluster), now_ms, commits=assume)
@@ -230,8 +233,8 @@ class Engine:
         count = made.left
         cluster.changed = count >= limit or not assume
         divided = Divided(count, None)
-        if self._attempts is not None:
-            divided = self._attempts.divide(cluster, view, made, now_ms, full=count >= limit)
+        if self.attempts is not None:
+            divided = self.attempts.divide(cluster, view, made, now_ms, full=count >= limit)
         if count:
             cluster.assumed.add(view, sequence, made)
             if not assume:
@@ -263,10 +266,10 @@ class Engine:
         This includes the kernels of other policies, so that a policy change needs no compilation. The engine itself
         stays unchanged. Returns the number of proposed containers.
         """
-        policies = [self._running.policy, *(with_parts(default_settings(), chosen).policy for chosen in WARM_UP)]
+        policies = [self.running.policy, *(with_parts(default_settings(), chosen).policy for chosen in WARM_UP)]
         placed = 0
         for policy in policies:
-            engine = Engine(replace(self._running, policy=policy))
+            engine = Engine(replace(self.running, policy=policy))
             engine.apply(small_cluster())
             for sequence, news in enumerate(small_events(), 1):
                 placed += len(engine.decide(1_000 * sequence, 16, sequence=sequence))
@@ -301,41 +304,31 @@ class Engine:
             PartFailure: a part cannot be created; nothing has changed.
         """
         self._policy.configure(settings)
-        self._good = self._running
-        self._settings = self._running = settings
+        self._good = self.running
+        self._settings = self.running = settings
         self._lost_queues = None
-        self._failure = None
+        self.failure = None
         self._follow_roster()
         if self._cluster is not None:
             self._cluster.changed = True
 
     def _new_policy(self) -> Policy:
-        return Policy(self._running, self._fall_back, self._watch)
+        return Policy(self.running, self._fall_back, self._watch)
 
     def _fall_back(self, failure: PartFailure) -> Settings:
         """Return settings with the last good policy, or the default one, and record the switch."""
         good, self._good = self._good or default_settings(), None
-        failure.digest = self._running.digest
+        failure.digest = self.running.digest
         if failure.stopped and self._stop_reason:
             # its settings at that time
             failure.args, failure.text = (self._stop_reason,), self._stop_reason.partition("): ")[2]
             self._stop_reason = ""
-        self._running = replace(self._settings, policy=good.policy, source=good.source)
-        self._failure = failure
+        self.running = replace(self._settings, policy=good.policy, source=good.source)
+        self.failure = failure
         _forget_values(failure)
-        switch = PolicySwitch(self._sequence, failure.call, self._running.policy.name(), str(failure))
+        switch = PolicySwitch(self._sequence, failure.call, self.running.policy.name(), str(failure))
         self._switches = [*self._switches, switch][-SWITCHES_MAX:]
-        return self._running
-
-    @property
-    def running(self) -> Settings:
-        """The current settings: the configured ones, or with another policy after a part failed."""
-        return self._running
-
-    @property
-    def failure(self) -> PartFailure | None:
-        """Why the configured policy does not run; None if it does."""
-        return self._failure
+        return self.running
 
     def switches(self) -> Sequence[PolicySwitch]:
         """Return the latest policy switches, oldest first."""
@@ -387,11 +380,6 @@ class Engine:
     def contention(self) -> str:
         """Return a short summary of the contention of node classes; empty if no part uses it."""
         return "" if self._cluster is None else self._policy.contention(self._cluster)
-
-    @property
-    def attempts(self) -> Attempts | None:
-        """Retry handling of one of several engines; None if the caller handles retries."""
-        return self._attempts
 
     def waits_for(self) -> str:
         """Return why requests that could be served are deliberately held back; empty if none is."""

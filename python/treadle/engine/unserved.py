@@ -14,9 +14,8 @@ from treadle.errors import STARVED
 from treadle.events import ApplicationState, NodeState
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, View
-from treadle.policy.reasons import Reason, reasons
 from treadle.policy.shares.tree import FROM_QUEUE, Shares
-from treadle.policy.state import Scratch
+from treadle.policy.state import Reason, Scratch, reasons
 
 LASTS_MS: Final = 120_000
 """How long a queue must be below its entitlement before it is reported, in milliseconds."""

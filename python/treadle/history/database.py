@@ -248,14 +248,6 @@ def shown(location: str) -> str:
         return location.partition("://")[0] + "://..."
 
 
-def file_of(engine: Engine) -> Path | None:
-    """Return the SQLite file of an engine; None if there is none."""
-    database = engine.url.database
-    if engine.dialect.name != "sqlite" or not database or database == ":memory:" or database.startswith("file:"):
-        return None
-    return Path(database)
-
-
 def _sqlite(url: URL, *, read_only: bool) -> Engine:
     arguments: dict[str, Any] = {"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
     file = Path(url.database or "")

@@ -48,11 +48,12 @@ class DurationSketch:
     Durations are whole milliseconds, so count, mean, deviation and extremes are exact.
     """
 
-    __slots__ = ("_buckets", "_count", "_maximum", "_minimum", "_squares", "_sum")
+    __slots__ = ("_buckets", "_maximum", "_minimum", "_squares", "_sum", "count")
 
     def __init__(self, durations_ms: Iterable[int] = ()) -> None:
         self._buckets: dict[int, int] = {}
-        self._count = self._sum = self._squares = 0
+        self.count = self._sum = self._squares = 0
+        """Number of durations."""
         self._minimum = self._maximum = 0
         for duration_ms in durations_ms:
             self.add(duration_ms)
@@ -65,28 +66,23 @@ class DurationSketch:
         value = max(0, min(int(duration_ms), DURATION_MAX_MS))
         bucket = bisect_left(_BOUNDS, value)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
-        self._minimum = min(self._minimum, value) if self._count else value
+        self._minimum = min(self._minimum, value) if self.count else value
         self._maximum = max(self._maximum, value)
-        self._count += 1
+        self.count += 1
         self._sum += value
         self._squares += value * value
 
     def merge(self, other: Self) -> None:
         """Add all values of another sketch, which stays unchanged."""
-        if other._count == 0:
+        if other.count == 0:
             return
         for bucket, count in other._buckets.items():
             self._buckets[bucket] = self._buckets.get(bucket, 0) + count
-        self._minimum = min(self._minimum, other._minimum) if self._count else other._minimum
+        self._minimum = min(self._minimum, other._minimum) if self.count else other._minimum
         self._maximum = max(self._maximum, other._maximum)
-        self._count += other._count
+        self.count += other.count
         self._sum += other._sum
         self._squares += other._squares
-
-    @property
-    def count(self) -> int:
-        """Number of durations."""
-        return self._count
 
     @property
     def buckets(self) -> int:
@@ -96,15 +92,15 @@ class DurationSketch:
     @property
     def mean_ms(self) -> float:
         """The mean; NaN without durations."""
-        return self._sum / self._count if self._count else math.nan
+        return self._sum / self.count if self.count else math.nan
 
     @property
     def deviation_ms(self) -> float:
         """The sample standard deviation; NaN with fewer than two durations."""
-        if self._count < 2:
+        if self.count < 2:
             return math.nan
-        spread = self._count * self._squares - self._sum * self._sum
-        return math.sqrt(spread / (self._count * (self._count - 1)))
+        spread = self.count * self._squares - self._sum * self._sum
+        return math.sqrt(spread / (self.count * (self.count - 1)))
 
     def quantile_ms(self, quantile: float) -> float:
         """Return the duration at a quantile from 0 to 1, within `RELATIVE_ACCURACY`; NaN without durations.
@@ -116,9 +112,9 @@ class DurationSketch:
         """
         if not 0.0 <= quantile <= 1.0:
             raise ValueError(f"a quantile is from 0 to 1, not {quantile}")
-        if self._count == 0:
+        if self.count == 0:
             return math.nan
-        place = math.floor(quantile * (self._count - 1))
+        place = math.floor(quantile * (self.count - 1))
         for bucket in sorted(self._buckets):
             place -= self._buckets[bucket]
             if place < 0:
@@ -148,14 +144,14 @@ class DurationSketch:
             raise ValueError("durations are a mapping with sum, squares, min, max and buckets")
         sketch = cls()
         sketch._buckets = dict(_bucket(key, count) for key, count in document["buckets"].items())
-        sketch._count = sum(sketch._buckets.values())
+        sketch.count = sum(sketch._buckets.values())
         sketch._sum, sketch._squares = _whole(document, "sum"), _whole(document, "squares")
         sketch._minimum, sketch._maximum = _whole(document, "min"), _whole(document, "max")
         sketch._check()
         return sketch
 
     def _check(self) -> None:
-        low, high, count = self._minimum, self._maximum, self._count
+        low, high, count = self._minimum, self._maximum, self.count
         if not low <= high <= DURATION_MAX_MS or not low * count <= self._sum <= high * count:
             raise ValueError("the sum of durations does not lie between their extremes")
         if not self._sum**2 <= count * self._squares <= count * self._sum * high:

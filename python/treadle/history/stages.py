@@ -183,7 +183,8 @@ class StageState:
         self._outcomes: Counter[Outcome] = Counter()
         self._durations = DurationSketch()
         self._failures_due = 0
-        self._width = 0
+        self.width = 0
+        """Number of tasks, as far as known: the maximum of pending, running and done together."""
         self._late = 0
         self.demand: Mapping[str, int] = {}
 
@@ -191,11 +192,6 @@ class StageState:
     def pending(self) -> int:
         """Number of requested containers."""
         return sum(self._pending.values())
-
-    @property
-    def width(self) -> int:
-        """Number of tasks, as far as known: the maximum of pending, running and done together."""
-        return self._width
 
     @property
     def well(self) -> int:
@@ -216,7 +212,7 @@ class StageState:
         all attempts succeeded, none can be missing.
         """
         ended = sum(self._outcomes.values())
-        return self.pending == 0 and (self.well >= self._width - self._late or 0 < self.well == ended)
+        return self.pending == 0 and (self.well >= self.width - self._late or 0 < self.well == ended)
 
     def ask(self, priority: int, count: int, now_ms: int) -> None:
         """Apply the outstanding count at a priority (absolute), after the allocations of the same frame."""
@@ -280,7 +276,7 @@ class StageState:
         reported their success and are about to exit. The AM of a failed job kills running tasks, too: stages of jobs
         with failed or repeated attempts are excluded.
         """
-        missing = self._width - self.well
+        missing = self.width - self.well
         if self._framework is not Framework.MAPREDUCE or self.pending or self._late or missing <= 0:
             return
         ends = [
@@ -299,7 +295,7 @@ class StageState:
 
     def run(self, at: StageId, parents: tuple[str, ...]) -> StageRun:
         """Return the finished stage; its width is the number of completed tasks."""
-        width = min(self._width, self.well) if self._framework is Framework.MAPREDUCE else self._width
+        width = min(self.width, self.well) if self._framework is Framework.MAPREDUCE else self.width
         durations = DurationSketch()
         durations.merge(self._durations)
         return StageRun(at.name, width, durations, self.demand, parents, None, self._framework.measured)
@@ -317,9 +313,9 @@ class StageState:
     def _grow(self) -> None:
         # An attempt known to have failed before its end is counted as running and as requested again.
         width = self.pending + len(self._running) + self.well - self._failures_due
-        if width > self._width:
-            self._late += width - self._width if self.well else 0
-            self._width = width
+        if width > self.width:
+            self._late += width - self.width if self.well else 0
+            self.width = width
 
     def _asked_again(self, now_ms: int) -> None:
         """Handle the repeated request of a map: the attempt that ended last has failed, or the next one to end."""

@@ -33,7 +33,6 @@ from treadle.history.database import (
     collided,
     connect,
     explained,
-    file_of,
     has_tables,
     make_tables,
     prune,
@@ -267,11 +266,6 @@ class ProfileStore:
         """Return the used size in bytes: pages of an SQLite file, else bytes of profiles."""
         with self._reading() as connection:
             return used_bytes(connection)
-
-    def size_bytes(self) -> int:
-        """Return the size of its file in bytes; 0 if it is not an SQLite file."""
-        file = file_of(self._engine)
-        return file.stat().st_size if file is not None and file.exists() else 0
 
     def close(self) -> None:
         """Close all connections."""

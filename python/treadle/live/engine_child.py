@@ -76,8 +76,7 @@ def main() -> None:
 
 def _serve(connection: Connection, line: Line, closing: list[Close], config: Path, engine: str, listens: bool) -> None:
     with loading():
-        from treadle.live.engine_session import open_session
-        from treadle.live.policies import HubEvents
+        from treadle.live.policies import HubEvents, open_session
 
         beside = HubEvents(listens)
         session = open_session(config, closing, engine, beside)

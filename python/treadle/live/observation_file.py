@@ -17,8 +17,7 @@ from pydantic import ValidationError
 from treadle.config.trust import trusted_owners
 from treadle.files import write_whole
 from treadle.live.question_socket import Close
-from treadle.sidecar.agreement import Figures
-from treadle.sidecar.observation import Observation
+from treadle.sidecar.observation import Figures, Observation
 
 _log = logging.getLogger(__name__)
 

@@ -160,7 +160,8 @@ class PlanLink:
         self._stages: dict[str, list[bytes] | None] = {}
         self._answered = Condition()
         self._problem = ""
-        self._listening = False
+        self.listening = False
+        """Is the port open?"""
         self._has_failed = False
         """The process has said why it ends."""
         self._refused = 0
@@ -180,11 +181,6 @@ class PlanLink:
         if self._child is not None:
             self._child.kill()
         self._thread.join()
-
-    @property
-    def listening(self) -> bool:
-        """Is the port open?"""
-        return self._listening
 
     # For the thread that decides.
 
@@ -252,9 +248,9 @@ class PlanLink:
         """
         with self._answered:
             self._stages[application] = None
-            if self._listening:
+            if self.listening:
                 self._enqueue("take", application)
-            self._answered.wait_for(lambda: self._stages[application] is not None or not self._listening, TAKE_S)
+            self._answered.wait_for(lambda: self._stages[application] is not None or not self.listening, TAKE_S)
             stages = self._stages.pop(application)
         try:
             return runs_of(stages or [])
@@ -305,7 +301,7 @@ class PlanLink:
                 over.set()
                 self._changed.notify_all()
             with self._answered:
-                self._listening = False
+                self.listening = False
                 self._answered.notify_all()
             writer.join()
             ended = child.close()
@@ -366,7 +362,7 @@ class PlanLink:
                 self._refused = int(json.loads(content))
             case MessageKind.READY:
                 self.port, self._problem = int(json.loads(content)), ""
-                self._listening = True
+                self.listening = True
                 self._first_outcome.set()
                 _log.info("application masters may ask for plans at %s port %d", self._address, self.port)
             case MessageKind.PROBLEM:

@@ -1,4 +1,4 @@
-"""Which settings a sidecar follows: those of treadle.yaml, unless a part of them has failed.
+"""An engine with all that is beside it, and which settings it follows: those of treadle.yaml, unless a part failed.
 
 Reading a treadle.yaml runs code of a user's, and trying it out runs more of it, so both are watched; they happen beside
 the decisions, on a thread of their own, except at the start. One of several engines follows its entry of `engines:`, in
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -16,24 +17,32 @@ from pathlib import Path
 from threading import Condition, Lock, Thread
 from typing import Final
 
+from treadle import events
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings, peek_source, read_roster
 from treadle.config.settings import JobHistory, Settings, default_settings
 from treadle.config.trust import reason_against
 from treadle.engine import Engine
+from treadle.engine.testing import small_cluster, small_events
 from treadle.errors import ConfigError, Problem
 from treadle.events import Event, PolicySwitch
 from treadle.history.profile import JobRun, StageRun
+from treadle.live.explain_server import open_explain_server
+from treadle.live.handshake import LIMIT_MIN
 from treadle.live.history_writer import HistorySource, ProfileRecorder
 from treadle.live.live_settings import check_apart, has_file_parts, read_live_settings
+from treadle.live.observation_file import open_observation
 from treadle.live.plan_source import open_plans
 from treadle.live.policy_memory import PolicyMemory, state_folder
+from treadle.live.question_socket import Close
 from treadle.live.recorder import LiveRecorder
 from treadle.live.session import Listener, Session
 from treadle.policy.user_parts import PartFailure
 from treadle.policy.watchdog import Watchdog
 from treadle.sidecar.observation import Observation
-from treadle.wire.frames import Frame
+from treadle.wire.answer import decode_answer
+from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
+from treadle.wire.schema import SECTIONS, FrameFlag
 
 
 def own_settings(settings: Settings, engine: str, file: str) -> Settings:
@@ -332,3 +341,61 @@ def _on_thread(read: Callable[[], Settings]) -> Future[Settings]:
 def without_file_parts(settings: Settings) -> Settings:
     """Return settings with the default part for each that is from a file."""
     return replace(settings, policy=default_settings().policy) if has_file_parts(settings) else settings
+
+
+_REPLY_MAX_BYTES: Final = 1 << 20
+
+ON_THE_WIRE: Final = (events.Snapshot, events.Fates, *(section.event for section in SECTIONS.values()))
+
+
+def warm_up(settings: Settings) -> int:
+    """Compile everything that a decision needs; returns how many containers were placed on the invented cluster.
+
+    Raises:
+        RuntimeError: the engine failed on it.
+    """
+    _log.info("compiling kernels")
+    try:
+        Engine(settings).warm_up()
+    except Exception as error:
+        raise RuntimeError(f"the engine cannot warm up: {type(error).__name__}: {error}") from error
+    session = Session(Engine, lambda: settings, reply_max_bytes=_REPLY_MAX_BYTES, clock_ns=lambda: 0)
+    encoder = FrameEncoder()
+    placed = 0
+    for sequence, batch in enumerate([small_cluster(), *small_events()], 1):
+        sent = [event for event in batch if isinstance(event, ON_THE_WIRE)]
+        flags = int(FrameFlag.SNAPSHOT) if sequence == 1 else 0
+        header = FrameHeader(flags, 1, sequence, 1_000 * sequence, 0, 16, 2)
+        answer = decode_answer(session.decide(encoder.encode(header, sent)), 16)
+        if answer.resend:
+            raise RuntimeError(
+                f"the engine failed on frame {sequence} of the cluster that it warms up on: {answer.status}"
+            )
+        placed += len(answer.proposals)
+    return placed
+
+
+def open_session(
+    config: Path | None, closing: list[Close], engine: str = "", beside: HubEvents | None = None
+) -> Session:
+    """Return the session of an engine that is ready.
+
+    Args:
+        config: treadle.yaml
+        closing: gets what is to be called before the process ends
+        engine: one of several; empty: the only one
+        beside: as of `LivePolicies`
+
+    Raises:
+        ConfigError: the settings are wrong.
+    """
+    policies = LivePolicies(config, engine=engine, hub_events=beside)
+    settings = policies.start()
+    warm_up(without_file_parts(settings))
+    folder = None if config is None else state_folder(config, engine=engine)
+    # of several engines the hub compares; without a folder there is no door at which the figures could be asked for
+    observation = open_observation(folder, closing) if folder is not None and not engine else None
+    session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns, observation)
+    closing.append(policies.close)
+    open_explain_server(folder, session.with_engine, observation)
+    return session

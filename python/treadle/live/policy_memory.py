@@ -69,16 +69,12 @@ class PolicyMemory:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._good: Source | None = None
+        self.good: Source | None = None
+        """The last policy that did well."""
         self._bad: dict[str, str] = {}
         self._refuse_distrusted()
         self._read()
         self._read_stuck()
-
-    @property
-    def good(self) -> Source | None:
-        """The last policy that did well."""
-        return self._good
 
     def reason_against(self, digest: str) -> str:
         """Return why contents are not to be used, empty if there is no reason."""
@@ -87,7 +83,7 @@ class PolicyMemory:
     def remember_good(self, settings: Settings) -> None:
         """Remember a policy that is replaced and has not failed."""
         if settings.source is not None:
-            self._good = settings.source
+            self.good = settings.source
             self._write()
 
     def remember_bad(self, digest: str, reason: str) -> None:
@@ -136,10 +132,10 @@ class PolicyMemory:
             kept = json.loads(content)
             self._bad = {str(digest): str(reason) for digest, reason in kept["bad"].items()}
             if kept["good"] is not None:
-                self._good = _source(kept["good"])
+                self.good = _source(kept["good"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             _log.warning("%s/policies.json is damaged and is not used: %s", self._folder, error)
-            self._good, self._bad = None, {}
+            self.good, self._bad = None, {}
 
     def _read_stuck(self) -> None:
         digest, _, trace = self._content("stuck").partition("\n")
@@ -166,7 +162,7 @@ class PolicyMemory:
             return ""
 
     def _write(self) -> None:
-        good = None if self._good is None else _plain(self._good)
+        good = None if self.good is None else _plain(self.good)
         self._replace("policies.json", json.dumps({"good": good, "bad": self._bad}, indent=1))
 
     def _replace(self, file: str, text: str) -> None:

@@ -112,9 +112,8 @@ def run_warm_up(config: Path | None) -> int:
     _log_to_stderr()
     cache = kernel_cache(config)
     from treadle.compiled.functions import cache_folder
-    from treadle.live.engine_session import warm_up
     from treadle.live.live_settings import read_live_settings
-    from treadle.live.policies import without_file_parts
+    from treadle.live.policies import warm_up, without_file_parts
     from treadle.planner.graphene import warm_up as warm_up_plans
 
     if cache.why_private:
@@ -207,7 +206,7 @@ def _deciding(config: Path | None, closing: list[Close]) -> Decide:
 
         return open_hub(config, roster, closing).decide
     _log.info("loading the engine")
-    from treadle.live.engine_session import open_session
+    from treadle.live.policies import open_session
 
     return open_session(config, closing).decide
 

@@ -246,7 +246,8 @@ class Session:
         self._listeners = tuple(listeners)
         self._observation = observation
         self._reading: Future[Settings] | None = None
-        self._failure: PartFailure | None = None
+        self.failure: PartFailure | None = None
+        """What failed of the policy last; None if nothing did."""
         self._running: Settings | None = None
         """Those that the status names."""
         self._missing: tuple[str, ...] = ()
@@ -262,7 +263,8 @@ class Session:
         self._refusing = False
         """It has been logged."""
         self._configuration: int | None = None
-        self._failures = self._steady = 0
+        self.failures = self._steady = 0
+        """How often the engine has failed with no decision since."""
         self._waits = WaitMetrics()
         self._contention, self._contention_s = "", -1
         self._tick = Tick(b"", None)
@@ -295,16 +297,6 @@ class Session:
         self._answered.wait(ENGINE_ACCESS_WAIT_S)
         with self._turn:
             return action(self._engine)
-
-    @property
-    def failures(self) -> int:
-        """How often the engine has failed with no decision since."""
-        return self._failures
-
-    @property
-    def failure(self) -> PartFailure | None:
-        """What failed of the policy last; None if nothing did."""
-        return self._failure
 
     def receive(self, reading: Future[Settings]) -> None:
         """Take settings that were read again, or will have been; they are taken over with the next frame."""
@@ -406,7 +398,7 @@ class Session:
             self._restart_engine(error)
             return
         tick.proposals = proposals
-        self._failures = 0
+        self.failures = 0
         self._steady += 1
         if self._steady >= DECISIONS_TO_MEND:
             self._status.engine_error = ""
@@ -439,15 +431,15 @@ class Session:
 
     def _restart_engine(self, error: Exception) -> None:
         self._awaits_snapshot = True
-        self._failures += 1
+        self.failures += 1
         self._steady = 0
         self._status.engine_error = f"engine restarted after {type(error).__name__}: {error}"
         _log.error("the engine failed on frame %d, a new one is started", self._sequence, exc_info=error)
-        if self._failures > 1:
+        if self.failures > 1:
             for each in self._listeners:
                 each.forget()
-        if self._failures >= FAILURES_MAX:
-            raise EngineFailedError(f"the engine failed {self._failures} times in a row: {error}") from error
+        if self.failures >= FAILURES_MAX:
+            raise EngineFailedError(f"the engine failed {self.failures} times in a row: {error}") from error
         self._engine = self._make_engine(self._engine.running)
 
     def _note_policy(self) -> None:
@@ -459,9 +451,9 @@ class Session:
             self._status.policy = running.policy.name()
             self._status.overrides_guarantees = running.policy.overrides_guarantees()
             self._status.overrides_order = running.policy.overrides_order()
-        if failure is None or failure is self._failure:
+        if failure is None or failure is self.failure:
             return
-        self._failure = failure
+        self.failure = failure
         self._status.policy_error = f"{failure}; {self._status.policy} runs instead"
         at = f"frame {self._sequence}, call {failure.call}"
         _log.error("the policy changes at %s: %s", at, self._status.policy_error, exc_info=failure)

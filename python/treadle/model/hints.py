@@ -12,9 +12,8 @@ import numpy as np
 
 from treadle import events
 from treadle.compiled.array_types import I32, I64, Records
-from treadle.compiled.functions import inner, kernel
+from treadle.compiled.functions import inner, kernel, tables
 from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remove, take_from
-from treadle.compiled.structs import tables
 from treadle.model.applications import ApplicationTable
 from treadle.model.tables import ModelError, Table, grown, largest, own
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from treadle import events
 from treadle.compiled.array_types import I32, I64, U8, Records
-from treadle.compiled.functions import inner, kernel
+from treadle.compiled.functions import inner, kernel, tables
 from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remove, take_from
-from treadle.compiled.structs import tables
 from treadle.model.applications import ApplicationTable
 from treadle.model.hints import HintTable, copy_ask
 from treadle.model.tables import Names, Table, grown, largest, own

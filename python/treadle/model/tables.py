@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from treadle import events
 from treadle.compiled.array_types import I32, I64, U8, Records
-from treadle.compiled.structs import tables
+from treadle.compiled.functions import tables
 from treadle.events import INDEX_MAX
 
 MAX_PARTITIONS = 64

@@ -387,22 +387,10 @@ class Plan:
     placements: tuple[Placement, ...] = field(default=(), repr=False)
     """The planned schedule, if requested."""
 
-    def rank(self, stage: int, task: int) -> int:
-        """Return the rank of a task: from 0 to the number of tasks less one."""
-        ranks = self.ranks[stage]
-        tasks = next(found.tasks for found in self.dag.stages if found.id == stage)
-        group = task * len(ranks) // tasks
-        return int(ranks[group]) + task - -(-group * tasks // len(ranks))
-
     def scores(self, stage: int) -> F64:
         """Return tpriScore of each group of a stage (section 5): 1 for the task that starts first, 0 for the last."""
         scores: F64 = 1.0 - self.ranks[stage] / max(self.dag.tasks - 1, 1)
         return scores
-
-    def stage_score(self, stage: int) -> float:
-        """Return the mean of a stage's scores: for application masters that give one priority to all its tasks."""
-        scores = self.scores(stage)
-        return float(scores.mean()) if len(scores) else 0.0
 
     def stage_order(self) -> tuple[int, ...]:
         """Return the stages' ids by the starts of their first tasks, parents before children."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from treadle.compiled.structs import tables
+from treadle.compiled.functions import tables
 from treadle.dag import Dag, DagError, check_fits
 
 I64: TypeAlias = npt.NDArray[np.int64]

@@ -25,8 +25,19 @@ from treadle.model.tables import (
     USED,
     View,
 )
-from treadle.policy.reasons import Reason, close_row, set_reason
-from treadle.policy.state import BIG_COUNT, BIG_ROWS, LARGEST, LEAF_HEADROOM, LEAVES, PLACED, DecideParameters, Scratch
+from treadle.policy.state import (
+    BIG_COUNT,
+    BIG_ROWS,
+    LARGEST,
+    LEAF_HEADROOM,
+    LEAVES,
+    PLACED,
+    DecideParameters,
+    Reason,
+    Scratch,
+    close_row,
+    set_reason,
+)
 
 NOT_KNOWN: Final = -1
 """The user is unknown: the headroom applies."""

@@ -49,7 +49,6 @@ from treadle.policy.node_search import (
 from treadle.policy.open_asks import begin_resources, count_all_asks, survey_asks, survey_headroom, survey_nodes
 from treadle.policy.orders import application_after, next_application, wants
 from treadle.policy.own_tags import count_proposed
-from treadle.policy.reasons import Reason, close_row, set_reason
 from treadle.policy.shares import capacity, rules
 from treadle.policy.shares.aims import STEPS
 from treadle.policy.shares.tree import AIMS_AT, BLOCKED, SATURATED, SERVED, Shares
@@ -68,7 +67,10 @@ from treadle.policy.state import (
     SCORED,
     WORK,
     DecideParameters,
+    Reason,
     Scratch,
+    close_row,
+    set_reason,
 )
 
 SCAN_LIMIT: Final = 4_000_000

@@ -13,10 +13,9 @@ from treadle.compiled.pair_map import find, pair
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.tables import TOTAL, View
-from treadle.policy.contention import Contention
 from treadle.policy.node_sets import counts_own, in_set, is_restricted, may_use, set_of
 from treadle.policy.parts import Fit, Keepers
-from treadle.policy.reasons import NodeReason, Reason
+from treadle.policy.phoenix import Contention
 from treadle.policy.state import (
     CURSOR,
     DELAYED,
@@ -35,6 +34,8 @@ from treadle.policy.state import (
     SCANNED,
     UNWANTED,
     DecideParameters,
+    NodeReason,
+    Reason,
     Scratch,
 )
 

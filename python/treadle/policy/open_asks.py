@@ -36,11 +36,11 @@ from treadle.policy.node_search import (
 )
 from treadle.policy.node_sets import is_restricted, set_of
 from treadle.policy.orders import begin_leaf
-from treadle.policy.reasons import FOUND_NO_NODE, Reason, close_row, reset_reason, set_reason
 from treadle.policy.shares.capacity import add_live
 from treadle.policy.shares.tree import CHECKS_LEFT, WITNESS
 from treadle.policy.state import (
     CLUSTER,
+    FOUND_NO_NODE,
     HELD_NODES,
     INFEASIBLE_COUNT,
     LARGEST,
@@ -51,7 +51,11 @@ from treadle.policy.state import (
     SERVES,
     UNWANTED,
     DecideParameters,
+    Reason,
     Scratch,
+    close_row,
+    reset_reason,
+    set_reason,
 )
 
 

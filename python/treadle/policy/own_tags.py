@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import I32, U8, Records
-from treadle.compiled.functions import inner
-from treadle.compiled.structs import tables
+from treadle.compiled.functions import inner, tables
 from treadle.constraints import Choice, TagCount
 from treadle.model.classes import Classes
 from treadle.model.cluster import Cluster

@@ -23,7 +23,6 @@ from treadle.policy.node_sets import rows_bound
 from treadle.policy.orders import RULES as ORDERS
 from treadle.policy.own_tags import own_tags
 from treadle.policy.parts import Estimate, Fit, Gate, Keepers, Order, PolicyPart, Share
-from treadle.policy.reasons import Reason
 from treadle.policy.reserve import DecideCheckpoint, Holds
 from treadle.policy.shares.rules import RULES as SHARES
 from treadle.policy.state import (
@@ -35,6 +34,7 @@ from treadle.policy.state import (
     PLACED,
     UNBOUNDED,
     DecideParameters,
+    Reason,
     Scratch,
     reset_row_records,
     scratch_for,
@@ -104,7 +104,8 @@ class Policy:
     """Decides which request gets which node, by any combination of five parts. Outlives the models of snapshots."""
 
     def __init__(self, settings: Settings, fallback: Fallback = no_fallback, watch: Watch = unwatched) -> None:
-        self._scratch: Scratch | None = None
+        self.latest: Scratch | None = None
+        """Scratch data of the latest cycle, None before the first; read-only."""
         self._fallback = fallback
         self._calls = Calls(watch)
         self._kept: Keepers = {}
@@ -170,14 +171,9 @@ class Policy:
         held = "a held node" if len(self.holds) else ""
         return ", ".join(filter(None, (self.gate.waits_for, overbook, headroom, nodes, held)))
 
-    @property
-    def latest(self) -> Scratch | None:
-        """Scratch data of the latest cycle, None before the first; read-only."""
-        return self._scratch
-
     def latest_on(self, cluster: Cluster) -> Scratch | None:
         """Return `latest` if that cycle was computed on this model, else None; a snapshot creates another model."""
-        return self._scratch if self._decided is not None and self._decided[0] is cluster else None
+        return self.latest if self._decided is not None and self._decided[0] is cluster else None
 
     def node_reasons(self, cluster: Cluster, view: View, row: int) -> U8:
         """Return for each node why a request row cannot use it (`NodeReason`), after the latest cycle."""
@@ -218,8 +214,8 @@ class Policy:
         for keeper in self._kept.values():
             keeper.follow(old, cluster, carried)
         self.holds.follow(cluster, nodes)
-        if self._scratch is not None:
-            counters = self._scratch.counters
+        if self.latest is not None:
+            counters = self.latest.counters
             counters[BUNDLE] = _new_index(nodes, int(counters[BUNDLE]))
             counters[CURSOR] = _new_index(nodes, int(counters[CURSOR]) - 1) + 1  # one after the last chosen node
 
@@ -245,30 +241,30 @@ class Policy:
         cluster.apps.sort()
         self._calls.begin(stop_at)
         out, asked = np.zeros(limit, PROPOSAL), np.zeros((limit, len(cluster.counted)), np.int64)
-        self._scratch = self._new_scratch(cluster, out, asked)
-        before = None if commits else DecideCheckpoint(view, self._scratch)
+        self.latest = self._new_scratch(cluster, out, asked)
+        before = None if commits else DecideCheckpoint(view, self.latest)
         while True:
             try:
-                parameters = self._place(cluster, view, self._scratch, now_ms)
+                parameters = self._place(cluster, view, self.latest, now_ms)
                 break
             except PartFailure as failure:
                 self._follow_another(failure)
-                placed = self._scratch.counters[PLACED]
-                self._scratch = self._new_scratch(cluster, out, asked)
-                self._scratch.counters[PLACED] = placed
+                placed = self.latest.counters[PLACED]
+                self.latest = self._new_scratch(cluster, out, asked)
+                self.latest.counters[PLACED] = placed
         self._decided = cluster, parameters
-        self._delayed = bool(self._scratch.counters[DELAYED])
-        placed = int(self._scratch.counters[PLACED])
+        self._delayed = bool(self.latest.counters[DELAYED])
+        placed = int(self.latest.counters[PLACED])
         if before is None:
-            self.holds.choose(view, self._scratch, parameters, self._settings.engine_reservation)
+            self.holds.choose(view, self.latest, parameters, self._settings.engine_reservation)
         else:
-            before.restore(view, self._scratch, out[:placed])
+            before.restore(view, self.latest, out[:placed])
         return Batch(out[:placed].copy(), asked[:placed].copy(), cluster.decide, now_ms, placed)
 
     def note_use(self, cluster: Cluster, view: View) -> None:
         """Record the applications' usage after a cycle: proposals in flight count, expired ones do not."""
-        assert self._scratch is not None
-        note_use(view.apps, view.app_amounts, view.counted, cluster.apps.in_use(), self._scratch.rates[CLUSTER])
+        assert self.latest is not None
+        note_use(view.apps, view.app_amounts, view.counted, cluster.apps.in_use(), self.latest.rates[CLUSTER])
         cluster.apps.drop_ended()
 
     def _follow_another(self, failure: PartFailure) -> None:
@@ -287,7 +283,7 @@ class Policy:
         return scratch_for(
             cluster,
             self.share.shares(cluster),
-            self._scratch,
+            self.latest,
             out,
             asked,
             self.order.weights,
@@ -313,7 +309,7 @@ class Policy:
     def _place(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> DecideParameters:
         """Fill the rest of the answer; return the parameters used."""
         parameters = self._parameters(cluster, view, scratch, now_ms)
-        self._scratch = scratch = self._begin(cluster, view, now_ms, scratch)
+        self.latest = scratch = self._begin(cluster, view, now_ms, scratch)
         if parameters.root < 0:
             return parameters
         most = len(scratch.out)

@@ -27,8 +27,18 @@ from treadle.config.settings import EngineReservation
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, TOTAL, View
 from treadle.policy.node_search import is_wanted, level_of
-from treadle.policy.reasons import Reason, reasons
-from treadle.policy.state import BIG_COUNT, BUNDLE, CURSOR, NOT_THERE, OFFERS, SCORED, DecideParameters, Scratch
+from treadle.policy.state import (
+    BIG_COUNT,
+    BUNDLE,
+    CURSOR,
+    NOT_THERE,
+    OFFERS,
+    SCORED,
+    DecideParameters,
+    Reason,
+    Scratch,
+    reasons,
+)
 from treadle.proposals import Held
 
 

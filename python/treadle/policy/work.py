@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
-from treadle.compiled.functions import inner, kernel
+from treadle.compiled.functions import inner, kernel, tables
 from treadle.compiled.pair_map import find
-from treadle.compiled.structs import tables
 from treadle.model.cluster import Cluster
 from treadle.model.containers import group_key
 from treadle.model.tables import ASSUMED, TOTAL, USED, View

@@ -94,16 +94,12 @@ class ChunkWriter:
         self._zstd = zstandard()
         self._packer = self._zstd.ZstdCompressor(level=LEVEL).compressobj()
         self._packed: list[bytes] = []
-        self._unpacked = 0
+        self.waiting = 0
+        """Number of unpacked bytes that `flush` would write."""
         self._packed_bytes = self._unpacked_bytes = 0
         self._put(FILE_HEADER.pack(MAGIC, VERSION))
         self.bytes = FILE_HEADER.size
         """Size of the file in bytes."""
-
-    @property
-    def waiting(self) -> int:
-        """Number of unpacked bytes that `flush` would write."""
-        return self._unpacked
 
     def write(self, head: dict[str, Any], *body: bytes | memoryview) -> None:
         """Append a record, with its body in parts, to the current chunk.
@@ -117,7 +113,7 @@ class ChunkWriter:
         length = sum(len(part) for part in body)
         for part in (RECORD_HEADER.pack(len(text), length) + text, *body):
             self._packed.append(self._packer.compress(part))
-            self._unpacked += len(part)
+            self.waiting += len(part)
 
     def flush(self) -> None:
         """Write the records since the last call.
@@ -126,10 +122,10 @@ class ChunkWriter:
             OSError: it cannot be written.
             RecordingError: its ratio is beyond `treadle.files.bound`, so that no reader would accept it.
         """
-        if not self._unpacked:
+        if not self.waiting:
             return
         packed = b"".join([*self._packed, self._packer.flush(self._zstd.COMPRESSOBJ_FLUSH_BLOCK)])
-        unpacked, self._packed, self._unpacked = self._unpacked, [], 0
+        unpacked, self._packed, self.waiting = self.waiting, [], 0
         self._packed_bytes += len(packed)
         self._unpacked_bytes += unpacked
         if self._unpacked_bytes > bound(self._packed_bytes):

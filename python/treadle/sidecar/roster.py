@@ -77,11 +77,6 @@ class Roster:
         self._served: dict[int, _Served] = {}
         self.replace(engines, 0, living=[engine.name for engine in engines])
 
-    @property
-    def engines(self) -> tuple[RosterEngine, ...]:
-        """The engines, in order."""
-        return self._engines
-
     def owner(self, application: int) -> str | None:
         """Return who serves an application; None if nobody does, or it is not active."""
         served = self._served.get(application)
@@ -110,7 +105,7 @@ class Roster:
 
     def stand_in(self, name: str, now_ms: int) -> str | None:
         """Return who serves the applications of an engine now, itself while it lives; None for nobody."""
-        return self._choose(_Served(Asking(self._engines[self._place[name]].copy, ""), name), now_ms)
+        return self._choose(_Served(Asking(self.engines[self._place[name]].copy, ""), name), now_ms)
 
     def lives(self, name: str) -> bool:
         """Return whether an engine is alive."""
@@ -159,11 +154,12 @@ class Roster:
     def replace(self, engines: Sequence[RosterEngine], now_ms: int, *, living: Collection[str]) -> list[Move]:
         """Follow another roster; engines that stay keep their state, others are alive if they are named."""
         before = self._lives
-        self._engines = tuple(engines)
-        self._place = {engine.name: at for at, engine in enumerate(self._engines)}
+        self.engines = tuple(engines)
+        """The engines, in order."""
+        self._place = {engine.name: at for at, engine in enumerate(self.engines)}
         self._lives = {
             engine.name: before.get(engine.name, _Life(engine.name in living, now_ms - STEADY_MS))
-            for engine in self._engines
+            for engine in self.engines
         }
         for served in self._served.values():
             home = self._home(served.asking)
@@ -201,21 +197,21 @@ class Roster:
 
     def _order(self, served: _Served) -> Iterator[str]:
         """Yield all engines: home, the fallback's copies from the application's own one on, then all in order."""
-        home = self._engines[self._place[served.home]]
+        home = self.engines[self._place[served.home]]
         if not served.given_up:
             yield home.name
-        copies = [engine.name for engine in self._engines if engine.entry_name == home.fallback]
+        copies = [engine.name for engine in self.engines if engine.entry_name == home.fallback]
         own = served.asking.number % len(copies) if copies else 0
-        order = [*copies[own:], *copies[:own], *(engine.name for engine in self._engines)]
+        order = [*copies[own:], *copies[:own], *(engine.name for engine in self.engines)]
         yield from (name for name in dict.fromkeys(order) if name != home.name)
         if served.given_up:
             yield home.name
 
     def _home(self, asking: Asking) -> str:
-        for engine in self._engines:
+        for engine in self.engines:
             if matches(engine.entry.select, asking):
                 first = self._place[engine.name]
-                return self._engines[first + asking.number % engine.entry.copies].name
+                return self.engines[first + asking.number % engine.entry.copies].name
         raise AssertionError("the last entry of a roster matches everything")
 
     def _is_steady(self, name: str, now_ms: int) -> bool:

@@ -25,25 +25,3 @@ from treadle.workload.job import Framework as Framework
 from treadle.workload.job import Job as Job
 from treadle.workload.job import Workload as Workload
 from treadle.workload.job import arranged as arranged
-
-__all__ = [
-    "FailedRun",
-    "Framework",
-    "Interval",
-    "Job",
-    "Pair",
-    "Run",
-    "Scenario",
-    "Slowdown",
-    "Workload",
-    "arranged",
-    "interval_of",
-    "interval_of_difference",
-    "interval_of_ratio",
-    "pairs_of",
-    "read_workload",
-    "simulate",
-    "simulate_all",
-    "slowdowns_of",
-    "write_tables",
-]

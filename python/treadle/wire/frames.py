@@ -265,18 +265,14 @@ class FrameDecoder:
     """Decodes the frames of one connection, in their order."""
 
     def __init__(self) -> None:
-        self._texts: list[str] = []
+        self.texts: list[str] = []
+        """The texts since the last snapshot, which name columns index; read-only."""
         self._resources = 0
         """R of the current snapshot; 0 before the first."""
         self._build: dict[int, Callable[[bytes, SectionPlan, int, int], events.Event]] = {
             SECTIONS["RESOURCE_TYPES"].kind: self._resource_types,
             SECTIONS["SETTINGS"].kind: self._settings,
         }
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts since the last snapshot, which name columns index; read-only."""
-        return self._texts
 
     def decode(self, frame: bytes) -> Frame:
         """Return the content of a frame.
@@ -294,7 +290,7 @@ class FrameDecoder:
         header, sections = read_frame_header(frame)
         decoded: list[events.Event] = []
         if header.snapshot:
-            self._texts = []
+            self.texts = []
             self._resources = header.resources
             decoded.append(events.Snapshot(header.epoch))
         elif self._resources == 0:
@@ -315,7 +311,7 @@ class FrameDecoder:
             last_kind = kind
         if offset != len(frame):
             raise WireError("length", f"{len(frame) - offset} bytes after the last section")
-        if header.snapshot and not self._texts:
+        if header.snapshot and not self.texts:
             raise WireError("STRINGS", "absent from a snapshot")
         return Frame(header, decoded)
 
@@ -335,17 +331,17 @@ class FrameDecoder:
             try:
                 texts.append(frame[at:end].decode("utf-8"))
             except UnicodeDecodeError as error:
-                raise WireError("STRINGS", f"text {len(self._texts) + len(texts)} is not UTF-8") from error
+                raise WireError("STRINGS", f"text {len(self.texts) + len(texts)} is not UTF-8") from error
             at = end
-        if not self._texts and texts and texts[0]:
+        if not self.texts and texts and texts[0]:
             raise WireError("STRINGS", "the first text of a snapshot is not the empty one")
         names = events.Names(tuple(texts), index)
-        names.into(self._texts)
+        names.into(self.texts)
         return names
 
     def _text_indices(self, given: npt.NDArray[np.int32]) -> tuple[int, ...] | None:
         """Return the indices of texts; None if all are the next ones."""
-        known, index = len(self._texts), None
+        known, index = len(self.texts), None
         if np.array_equal(given, np.arange(known, known + len(given))):
             known += len(given)
         else:
@@ -364,7 +360,7 @@ class FrameDecoder:
             raise WireError("kind", f"{kind} is not a kind of section")
         if rows * plan.row_bytes != length:
             raise WireError(f"{plan.name}.length", f"{length} bytes, {rows} rows have {rows * plan.row_bytes}")
-        names = len(self._texts)
+        names = len(self.texts)
         for check in plan.checks:
             wrong = out_of_bounds(frame, check, offset, rows, names)
             if wrong is not None:
@@ -376,7 +372,7 @@ class FrameDecoder:
         return event
 
     def _named(self, column: npt.NDArray[np.generic]) -> tuple[str, ...]:
-        return tuple(self._texts[index] for index in column.tolist())
+        return tuple(self.texts[index] for index in column.tolist())
 
     def _resource_types(self, frame: bytes, plan: SectionPlan, rows: int, offset: int) -> events.ResourceTypes:
         if rows != self._resources:

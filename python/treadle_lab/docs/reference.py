@@ -34,7 +34,7 @@ from treadle.dashboard.reading import Agreement, Decisions, Nodes, Queue
 from treadle.events import Fate
 from treadle.explain import WORDS, Cause, Verdict, Why
 from treadle.policy.catalogue import register_parts
-from treadle.policy.reasons import Reason
+from treadle.policy.state import Reason
 from treadle_lab.rows import Table, markdown
 
 

@@ -21,7 +21,7 @@ import requests
 
 from treadle.files import write_whole
 from treadle.shipped import requirements_jar, shim_jar
-from treadle.yarn.pages import why_refused
+from treadle.yarn.pages import refusal_of
 from treadle_lab.minicluster import processes
 from treadle_lab.minicluster.processes import JavaProgram, Say, uninterrupted
 from treadle_lab.minicluster.rest import ResourceManagerClient, allocated_containers
@@ -96,7 +96,7 @@ def missing(cluster: MiniCluster) -> str | None:
                     return None  # it was disabled: no engine will come
                 return "waiting for the engine to hold the lease" + (f" ({trouble})" if trouble else "")
     except requests.HTTPError as error:
-        return f"waiting for the ResourceManager ({why_refused(error.response)})"
+        return f"waiting for the ResourceManager ({': '.join(filter(None, refusal_of(error.response)))})"
     except requests.RequestException:
         return "waiting for the ResourceManager"
     return None

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64
-from treadle.compiled.structs import tables
+from treadle.compiled.functions import tables
 from treadle.policy.mapreduce import GLOBAL_CAP_PERCENT, WorkerPolicy, finish_s, useful_workers, workers_for
 from treadle_lab.models.kernels import Queued, inner, kernel, remove_first, schedule
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I32, I64, U8
-from treadle.compiled.structs import tables
+from treadle.compiled.functions import tables
 from treadle.workload.clusters import google_jobs
 from treadle_lab.models.kernels import Queued, inner
 

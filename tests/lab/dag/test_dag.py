@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import networkx
 import numpy as np
 import pytest
 
-from treadle.dag import Dag, DagError, Stage, ordered
-from treadle.planner.candidates import _reduced, levels
+from treadle.dag import Dag, DagError, Stage, graph_of, ordered
+from treadle.planner.graphene import _reduced, levels
 from treadle.planner.plan import structure
 from treadle.planner.problem import compile_problem
 from treadle_lab.dags import Shape, generate
@@ -54,11 +55,9 @@ def test_one_to_one_needs_as_many_tasks() -> None:
 
 def test_levels_and_paths() -> None:
     dag = ordered("q", (stage(2, 0, 1), stage(1, 0), stage(0), Stage(3, 1, 5000, {})))
-    assert dag.levels() == [[0, 3], [1], [2]]
     assert dag.critical_path() == [3]
-    assert set(dag.closure().edges) == {(0, 1), (0, 2), (1, 2)}
-    assert set(dag.reduced().edges) == {(0, 1), (1, 2)}
-    assert dag.graph.nodes[3]["stage"] is dag.stages[3]
+    assert set(graph_of(dag.stages).edges) == {(0, 1), (0, 2), (1, 2)}
+    assert graph_of(dag.stages).nodes[3]["stage"] is dag.stages[3]
     assert Dag("q", ()).critical_path() == []
 
 
@@ -68,13 +67,13 @@ def test_the_graph_agrees_with_the_planners_own(seed: int) -> None:
     dag = made.dag
     problem = compile_problem(dag, made.capacity, made.machines)
     found = structure(problem)
-    assert [level for _, level in sorted((s, at) for at, level in enumerate(dag.levels()) for s in level)] == list(
-        levels(problem)
-    )
-    assert {(int(a), int(b)) for a, b in np.argwhere(found.some)} == set(dag.closure().edges)
-    assert {(s, child) for s, below in enumerate(_reduced(problem, found)) for child in below} == set(
-        dag.reduced().edges
-    )
+    graph = graph_of(dag.stages)
+    generations = enumerate(networkx.topological_generations(graph))
+    assert [level for _, level in sorted((s, at) for at, level in generations for s in level)] == list(levels(problem))
+    behind = networkx.transitive_closure_dag(graph)
+    assert {(int(a), int(b)) for a, b in np.argwhere(found.some)} == set(behind.edges)
+    children = {(s, child) for s, below in enumerate(_reduced(problem, found)) for child in below}
+    assert children == set(networkx.transitive_reduction(graph).edges)
     assert sum(dag.stages[s].duration_ms for s in dag.critical_path()) == found.bounds.critical_path
 
 

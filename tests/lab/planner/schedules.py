@@ -70,9 +70,17 @@ def check(plan: Plan, capacity: Mapping[str, float], makespan: int) -> None:
     assert makespan == max((end for ends in spans.values() for _, end in ends), default=0)
 
 
+def rank_of(plan: Plan, stage: int, task: int) -> int:
+    """Return the rank of a task: from 0 to the number of tasks less one."""
+    ranks = plan.ranks[stage]
+    tasks = next(found.tasks for found in plan.dag.stages if found.id == stage)
+    group = task * len(ranks) // tasks
+    return int(ranks[group]) + task - -(-group * tasks // len(ranks))
+
+
 def check_ranks(plan: Plan) -> None:
     """Fail unless ranks are 0, 1, 2, ... and no task comes before one that it waits for."""
-    ranks = {stage.id: [plan.rank(stage.id, task) for task in range(stage.tasks)] for stage in plan.dag.stages}
+    ranks = {stage.id: [rank_of(plan, stage.id, task) for task in range(stage.tasks)] for stage in plan.dag.stages}
     assert sorted(rank for found in ranks.values() for rank in found) == list(range(plan.dag.tasks))
     for stage in plan.dag.stages:
         assert ranks[stage.id] == sorted(ranks[stage.id])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.lab.planner.schedules import check, check_ranks
+from tests.lab.planner.schedules import check, check_ranks, rank_of
 from tests.support.cli import Cli
 from tests.support.files import written
 
@@ -34,8 +34,8 @@ def test_a_million_tasks_of_one_stage_run_in_waves(name: str) -> None:
     found = found_by(name, dag, 4)
     waves = -(-1_000_000 // (3 * 4))
     assert found.makespan == found.executed_makespan == found.bounds.best == waves * 1000 + 5
-    assert found.rank(1, 0) == 1_000_000
-    assert (found.rank(0, 0), found.rank(0, 999_999)) == (0, 999_999)
+    assert rank_of(found, 1, 0) == 1_000_000
+    assert (rank_of(found, 0, 0), rank_of(found, 0, 999_999)) == (0, 999_999)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -98,7 +98,7 @@ def test_long_tasks_get_the_better_scores_where_they_must_start_first() -> None:
     dag = Dag("two", (Stage(0, 4, 10, {"cpu": 0.5}), Stage(1, 1, 40, {"cpu": 0.5})))
     found = plan(dag, CPU, 1, 100)
     assert found.makespan == 40
-    assert found.stage_score(1) == 1.0
+    assert found.scores(1).tolist() == [1.0]
     assert found.scores(0).tolist() == [0.75, 0.5, 0.25, 0.0]
 
 

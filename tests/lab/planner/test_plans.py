@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tests.lab.planner.schedules import check, check_ranks, instances, projects
 from tests.support.examples import few
 
-from treadle.planner.candidates import Objective
-from treadle.planner.graphene import Options, plan
+from treadle.planner.graphene import Objective, Options, plan
 from treadle_lab.dags import Instance
 from treadle_lab.planning import NAMES, baseline
 

@@ -10,10 +10,9 @@ from tests.support.hub import Manager, proposals
 
 from treadle.engine.testing import StringTable, rows, small_cluster
 from treadle.events import Containers, Event, Fate, Fates, Names
-from treadle.sidecar import agreement, observation
-from treadle.sidecar.agreement import Figures
+from treadle.sidecar import observation
 from treadle.sidecar.mirror import Mirror
-from treadle.sidecar.observation import Application, Observation
+from treadle.sidecar.observation import Application, Figures, Observation
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
 
@@ -315,7 +314,7 @@ def test_open_comparisons_are_bounded_by_application_and_in_all(
 
 
 def test_containers_of_a_comparison_are_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agreement, "CONTAINERS_MAX", 3)
+    monkeypatch.setattr(observation, "CONTAINERS_MAX", 3)
     cluster.propose(0, *[ONE] * 9)
     assert cluster.total(1)[-1] == 3
     for _ in range(10):
@@ -324,7 +323,7 @@ def test_containers_of_a_comparison_are_bounded(cluster: Cluster, monkeypatch: p
 
 
 def test_names_are_bounded_and_printable(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agreement, "NAMES_MAX", 2)
+    monkeypatch.setattr(observation, "NAMES_MAX", 2)
     for priority, name in enumerate(("root.a", "root.\x1b" + "b" * 5000, "root.c", "root.d")):
         cluster.queue, cluster.type = name, ""
         cluster.stock_places(priority, ONE, priority=priority)

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from treadle.compiled.array_types import F64, I32, I64, Records
-from treadle.compiled.structs import tables
+from treadle.compiled.functions import tables
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 

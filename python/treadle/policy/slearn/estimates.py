@@ -9,9 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from treadle.compiled.array_types import F64, Records
-from treadle.compiled.functions import inner, kernel
+from treadle.compiled.functions import inner, kernel, tables
 from treadle.compiled.pair_map import find
-from treadle.compiled.structs import tables
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.containers import group_key

@@ -14,8 +14,7 @@ import numpy as np
 
 from treadle import events
 from treadle.compiled.array_types import I32, U8, Records
-from treadle.compiled.functions import inner, kernel
-from treadle.compiled.structs import tables
+from treadle.compiled.functions import inner, kernel, tables
 from treadle.events import ApplicationState, ContainerEvent, Event
 from treadle.model.applications import ApplicationTable
 from treadle.model.carry import Carried, carry_ended, old_task

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
+from treadle.compiled.functions import tables
 from treadle.compiled.simulator import inner, kernel
-from treadle.compiled.structs import tables
 
 
 class EventKind(IntEnum):

@@ -15,8 +15,7 @@ from rich.progress import Progress
 
 from treadle.cli._console import printable
 from treadle.cli._options import check_results, plot_folder, write_json, writing
-from treadle.planner.candidates import Budget, Objective, Schedules
-from treadle.planner.graphene import Options, warm_up
+from treadle.planner.graphene import Budget, Objective, Options, Schedules, warm_up
 from treadle.planner.graphene import plan as plan_graphene
 from treadle.planner.plan import Plan
 from treadle_lab import planning
