@@ -62,8 +62,11 @@ public final class ConstraintText {
     PlacementConstraintManager manager = context.getPlacementConstraintManager();
     PlacementConstraint own = asked.getPlacementConstraint();
     // the conjunction compares its parts: a large one of the application is not read for each of its requests
-    opaque |= manager != null && canonical(manager.getConstraint(application, tags)) == null;
-    text = opaque ? null : canonical(manager == null ? own : manager.getMultilevelConstraint(application, tags, own));
+    if (opaque || manager != null && canonical(manager.getConstraint(application, tags)) == null) {
+      text = null;
+    } else {
+      text = canonical(manager == null ? own : manager.getMultilevelConstraint(application, tags, own));
+    }
   }
 
   private ConstraintText(int bytes) {
