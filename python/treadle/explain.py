@@ -204,7 +204,7 @@ class Explanation:
     policy: str
     facts: Mapping[str, Any]
     """Position in its queue, shares, and the queues served by the latest cycle."""
-    turned_down: Mapping[str, int]
+    rejected: Mapping[str, int]
     """Rejected proposals by reason, since the application started."""
     asks: tuple[AskExplained, ...]
     left_out: int
@@ -262,7 +262,7 @@ class Explainer:
         """
         row = self.view.apps[application]
         rows_asked = [at for at in self._rows(application) if ask is None or int(self.view.rows["key"][at]) == ask]
-        turned_down = self.cluster.rejection_counts.counts.get(application, {})
+        rejected = self.cluster.rejection_counts.counts.get(application, {})
         return Explanation(
             application=self.id_of(application),
             name=self.texts[int(row["name"])],
@@ -271,7 +271,7 @@ class Explainer:
             state=_STATES.get(ApplicationState(int(row["state"])), "gone"),
             policy=self.engine.running.policy.name(),
             facts=self._facts(application),
-            turned_down={Fate(fate).name.lower(): count for fate, count in sorted(turned_down.items())},
+            rejected={Fate(fate).name.lower(): count for fate, count in sorted(rejected.items())},
             asks=tuple(self._ask(at, node) for at in rows_asked[:ASKS_MAX]),
             left_out=max(len(rows_asked) - ASKS_MAX, 0),
         )

@@ -237,7 +237,7 @@ def _legend(figure: Figure, panel: Any) -> None:
 
 
 MARKERS: Final = "osD^vP*X"
-AXIS: Final = {"share_error": "share error (fairer to the left)", "jain": "Jain's index (fairer to the right)"}
+AXIS: Final = {"share_deviation": "share deviation (fairer to the left)", "jain": "Jain's index (fairer to the right)"}
 NAMED_MAX: Final = 12
 """Maximum number of variants with individual legend entries; more are named by the varied setting."""
 

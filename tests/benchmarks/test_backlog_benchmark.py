@@ -36,6 +36,6 @@ def test_every_mode_places_containers_for_as_long_as_is_measured(tmp_path: Path)
         (figures,) = content["modes"][mode]["rounds"]
         assert figures["containers_per_s"] > 0
         assert figures["heartbeat_p99_us"] > 0
-        assert figures["placed_natively"] == 0
+        assert figures["placed_by_capacity_scheduler"] == 0
     assert content["comparison"]["best_stock_mode"] == "async-1"
     assert content["comparison"]["rate_ratio"]["mean"] > 0

@@ -49,7 +49,7 @@ def test_every_task_runs_once_where_it_may(scheduling: Scheduling, setting: Sett
         ("chain", "SUCCEEDED", 9),
     ]
     assert [job.misplaced for job in found.jobs] == [0, 0, 0]
-    assert found.placed_natively == 0
+    assert found.placed_by_capacity_scheduler == 0
     assert found.jobs[2].completion_ms >= 1_200, "three stages one after the other"
     assert found.jobs[0].completion_ms >= 500, "reduces come after maps"
     assert [len(job.tasks_ms) for job in found.jobs] == [62, 12, 9]
@@ -76,7 +76,7 @@ def test_h_drfs_tree_runs_with_a_gpu_a_node(scheme: str, setting: Setting, tmp_p
     found = play(scheduling(scheme), Script(jobs), cluster, setting, 1, tmp_path / "run", lambda _: None)
     assert {job.status for job in found.jobs} == {"SUCCEEDED"}
     assert {len(job.tasks_ms) for job in found.jobs} == {15}
-    assert found.placed_natively == 0
+    assert found.placed_by_capacity_scheduler == 0
     spans = {
         job.name: [(job.submitted_ms + start_ms, job.submitted_ms + end_ms) for start_ms, end_ms in job.tasks_ms]
         for job in found.jobs

@@ -159,7 +159,7 @@ def check(cluster: MiniCluster, work: Slice) -> None:
             look()
         except ClusterError as error:
             work.find(str(error))
-    if escapes := cluster.rm.treadle()["Escapes"]:
+    if escapes := cluster.rm.treadle()["CaughtExceptions"]:
         work.find(f"{escapes} throwables escaped into overrides of the scheduler")
     if internal := cluster.rm.treadle().get("RejectedInternalError", 0):
         work.find(f"{internal} proposals ended as INTERNAL_ERROR")

@@ -166,7 +166,7 @@ class Engines:
             starts = figures_of(self.cluster, name)["starts"] - figures["starts"]
             if starts and figures["alive"]:
                 self.work.find(f"{name} was started {starts} times as {engine} was killed")
-        if natively := self.cluster.rm.treadle()["PlacedNatively"]:
+        if natively := self.cluster.rm.treadle()["PlacedByCapacityScheduler"]:
             self.work.find(f"{natively} containers were placed natively by the time that {engine} was killed")
 
     def refresh_sometimes(self) -> None:

@@ -157,7 +157,7 @@ def run(work: Slice) -> None:
     shim = measured.get("shim") or {}
     for what, number in (
         ("applications did not finish", int(measured.get("attempts_not_finished", 0))),
-        ("throwables escaped into overrides of the scheduler", int(shim.get("Escapes", 0))),
+        ("throwables escaped into overrides of the scheduler", int(shim.get("CaughtExceptions", 0))),
         ("proposals ended as INTERNAL_ERROR", int(shim.get("RejectedInternalError", 0))),
     ):
         if number:

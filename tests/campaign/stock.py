@@ -139,11 +139,11 @@ def tallied(lines: list[str], work: Slice) -> None:
     natives = [line.removeprefix(NATIVE).split(" ", 1) for line in lines if line.startswith(NATIVE)]
     for number, reason in natives:
         kind = reason.partition(":")[0]
-        work.add(f"placed_natively_{NATIVE_KINDS.get(kind, 'unexplained')}", int(number))
+        work.add(f"placed_by_capacity_scheduler_{NATIVE_KINDS.get(kind, 'unexplained')}", int(number))
         if kind not in NATIVE_KINDS:
             work.find(f"{number} containers were placed without the engine, {reason}")
     schedulers = [[int(number) for number in line.split()] for line in lines if not line.startswith(NATIVE)]
-    names = ("proposals", "committed", "rejected", "placed_natively", "escapes")
+    names = ("proposals", "committed", "rejected", "placed_by_capacity_scheduler", "escapes")
     for name, values in zip(names, zip(*schedulers, strict=True), strict=False):
         work.add(name, sum(values))
         if name == "escapes" and sum(values):

@@ -36,4 +36,4 @@ def cluster(started: DockerCluster) -> Iterator[DockerCluster]:
     yield started
     started.wait_ready()
     wait_idle(started)
-    assert started.rm.treadle()["Escapes"] == 0
+    assert started.rm.treadle()["CaughtExceptions"] == 0

@@ -121,7 +121,7 @@ def test_jobs_live_through_every_change_of_the_scheduler(started: DockerCluster)
     for tag, by in (("to-treadle", FIRST), ("to-another", NEXT)):
         placed = change(tag, by)
         assert placed["native"] == 0 < placed["treadle"], tag
-        assert cluster.rm.treadle()["Escapes"] == 0
+        assert cluster.rm.treadle()["CaughtExceptions"] == 0
     assert versions[0] == __version__ != versions[1]
     assert change("to-stock", by="") == {}
     assert cluster.rm.treadle() == {}

@@ -297,7 +297,7 @@ def test_each_reason_is_counted_by_its_own_name(rm: FakeRM) -> None:
     turn(engine, rm, Fate.NODE_FULL)
     engine.apply(rm.frame())
     found = explained(engine, 0)
-    assert found.turned_down == {"node_full": 2, "over_batch": 2}
+    assert found.rejected == {"node_full": 2, "over_batch": 2}
     assert "conflicts" not in found.plain(), "a user's limit is no room that others took"
 
 
@@ -306,7 +306,7 @@ def test_what_is_no_refusal_is_not_counted(rm: FakeRM, fate: Fate) -> None:
     engine = Engine(settings_with())
     turn(engine, rm, fate)
     engine.apply(rm.frame())
-    assert explained(engine, 0).turned_down == {}
+    assert explained(engine, 0).rejected == {}
 
 
 def test_it_outlives_a_snapshot_and_goes_with_the_application(rm: FakeRM) -> None:
@@ -316,7 +316,7 @@ def test_it_outlives_a_snapshot_and_goes_with_the_application(rm: FakeRM) -> Non
     rm.snapshot_next()
     engine.apply(rm.frame())
     engine.decide(1000 * rm.sequence, 0, sequence=rm.sequence)
-    assert explained(engine, 0).turned_down == {"node_full": 2}
+    assert explained(engine, 0).rejected == {"node_full": 2}
     rm.applications[0].state = ApplicationState.GONE
     engine.apply(rm.frame())
     inside = present(engine.inside())

@@ -35,4 +35,4 @@ def cluster(shared_cluster: FaultyCluster) -> Iterator[FaultyCluster]:
     if shared_cluster.forget_faults():
         # sidecars that fail in one test after another look like a crash loop, which an administrator ends
         shared_cluster.admin("-refreshQueues")
-    assert shared_cluster.rm.treadle()["Escapes"] == 0
+    assert shared_cluster.rm.treadle()["CaughtExceptions"] == 0

@@ -30,11 +30,11 @@ def test_the_demo_places_every_container_survives_a_kill_and_leaves_nothing(tmp_
     assert len({job["queue"] for job in together}) == 2
     for job in together:
         assert job["containers"] == job["placed_by_treadle"] > 0, job
-        assert job["placed_natively"] == 0, job
+        assert job["placed_by_capacity_scheduler"] == 0, job
         assert job["seconds"] > 0, job
     assert killed["placed_by_treadle"] > 0
-    assert killed["placed_natively"] > 0
-    assert killed["placed_by_treadle"] + killed["placed_natively"] == killed["containers"]
+    assert killed["placed_by_capacity_scheduler"] > 0
+    assert killed["placed_by_treadle"] + killed["placed_by_capacity_scheduler"] == killed["containers"]
     # taken, lost with the kill, taken again
     assert report["lease_flips"] >= 3
     assert 0 < report["decide_ms"]["p50"] <= report["decide_ms"]["p99"]

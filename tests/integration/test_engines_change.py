@@ -95,7 +95,7 @@ def test_the_roster_changes_while_jobs_of_three_frameworks_run(cluster: MiniClus
         job.ends_placed_by_treadle()
     cluster.wait_for("end of the engine that is named no longer", lambda: process_of(cluster, "more") is None, 120)
     wait_adds_up(cluster)
-    assert cluster.rm.treadle()["Escapes"] == 0
+    assert cluster.rm.treadle()["CaughtExceptions"] == 0
 
 
 def test_an_rm_that_is_killed_comes_back_with_all_its_engines(cluster: MiniCluster) -> None:

@@ -37,7 +37,7 @@ def test_the_other_rm_takes_over_with_an_engine_of_its_own_and_gives_back(tmp_pa
         before = cluster.rm.treadle()["Committed"]
         assert job.wait() == "SUCCEEDED"
         assert cluster.rm.treadle()["Committed"] > before
-        assert cluster.rm.treadle()["Escapes"] == 0
+        assert cluster.rm.treadle()["CaughtExceptions"] == 0
 
         cluster.fail_over()
         cluster.wait_ready()
@@ -66,6 +66,6 @@ def test_the_other_rm_takes_over_with_all_engines_of_a_roster(tmp_path: Path) ->
         assert job.wait() == "SUCCEEDED"
         late = sleep_job(cluster, "after", maps=2)
         late.ends_placed_by_treadle()
-        assert cluster.rm.treadle()["Escapes"] == 0
+        assert cluster.rm.treadle()["CaughtExceptions"] == 0
         wait_settled(cluster)
         wait_adds_up(cluster)

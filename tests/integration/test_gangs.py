@@ -35,5 +35,5 @@ def test_no_gang_is_had_in_part(tmp_path_factory: pytest.TempPathFactory) -> Non
         wait_idle(cluster)
         total = cluster.rm.treadle()
         assert total["RejectedInternalError"] == 0
-        assert (total["PlacedNatively"], total["Escapes"]) == (0, 0)
+        assert (total["PlacedByCapacityScheduler"], total["CaughtExceptions"]) == (0, 0)
         assert total["Committed"] >= 5 * gangs.counts["gangs"] + gangs.counts["singles"]

@@ -35,7 +35,7 @@ def alive(cluster: MiniCluster) -> list[str]:
 
 
 @pytest.mark.parametrize("act", ["kill", "suspend"])
-def test_what_no_engine_serves_is_placed_natively_until_they_are_back(two: MiniCluster, act: str) -> None:
+def test_what_no_engine_serves_is_placed_by_capacity_scheduler_until_they_are_back(two: MiniCluster, act: str) -> None:
     two.wait_for("both engines", lambda: len(alive(two)) == 2 and two.rm.treadle()["LeaseHeld"] == 1, 240)
     # more containers than there is room for at once: some of them are asked for after the lease has run out
     job = shell_job(two, f"unserved-{act}", containers=40, container_ms=2000, memory_mb=512)

@@ -77,7 +77,7 @@ def seen(cluster: MiniCluster) -> dict[str, Any]:
 
 
 def compared(total: dict[str, int]) -> int:
-    return total["same_node"] + total["other_node"] + total["stock_only"]
+    return total["same_node"] + total["other_node"] + total["capacity_scheduler_only"]
 
 
 def interrupted(cluster: MiniCluster) -> bool:

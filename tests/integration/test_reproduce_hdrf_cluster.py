@@ -18,4 +18,4 @@ def test_a_to_one_container_as_jobs_come_and_go(tmp_path: Path) -> None:
     player = Player(setting_of_testbed(), tmp_path, KeptPlays(None, "treadle_lab.papers.hdrf.sls"), print)
     run = run_test(test, TREADLE, Settings(), player)
     assert [off(step, shares) for step, shares in zip(run.steps, test.shares("hdrf"), strict=True)] == [{}, {}, {}, {}]
-    assert run.played.placed_natively == 0
+    assert run.played.placed_by_capacity_scheduler == 0

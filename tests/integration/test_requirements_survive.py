@@ -127,7 +127,7 @@ def test_what_is_required_holds_whatever_changes_while_asks_wait(cluster: MiniCl
         # a master that finds the ResourceManager anew asks anew
         asker.wait(SLOTS + 6)
         assert set(asker.hosts[SLOTS:]) == {host(2)}
-        assert cluster.rm.treadle()["Escapes"] == 0
+        assert cluster.rm.treadle()["CaughtExceptions"] == 0
         wait_adds_up(cluster)
 
 
@@ -154,7 +154,7 @@ def test_a_sidecar_is_killed_while_a_preference_is_given_up(cluster: MiniCluster
             assert holder.beat() == SLOTS, "what is required is not given up"
         holder.give_back()
         assert holder.wait(SLOTS + 2) == [host(3)] * 2
-        assert cluster.rm.treadle()["Escapes"] == 0
+        assert cluster.rm.treadle()["CaughtExceptions"] == 0
         wait_adds_up(cluster)
 
 

@@ -55,4 +55,4 @@ def test_jobs_run_through_the_change_to_the_stock_scheduler_and_back(restarted: 
 
     assert job.wait() == "SUCCEEDED"
     wait_settled(restarted)
-    assert restarted.rm.treadle()["Escapes"] == 0
+    assert restarted.rm.treadle()["CaughtExceptions"] == 0

@@ -52,7 +52,7 @@ def shown(cluster: MiniCluster, *arguments: str) -> Any:
 
 
 def served_by(cluster: MiniCluster, name: str) -> str:
-    return str(next((row["served_by"] for row in shown(cluster)["engines"] if row["engine"] == name), ""))
+    return str(next((row["fallback"] for row in shown(cluster)["engines"] if row["engine"] == name), ""))
 
 
 def test_each_engine_serves_its_own_and_the_other_one_while_that_is_dead(two: MiniCluster) -> None:
@@ -80,7 +80,7 @@ def test_each_engine_serves_its_own_and_the_other_one_while_that_is_dead(two: Mi
     assert job.wait() == "SUCCEEDED"
     two.wait_for("its own to be served again", lambda: served_by(two, "rest") == "rest", 300)
     bean = two.rm.treadle()
-    assert (bean["PlacedNatively"], bean["Escapes"]) == (0, 0)
+    assert (bean["PlacedByCapacityScheduler"], bean["CaughtExceptions"]) == (0, 0)
     assert figures_of(two, "long")["starts"] == 1
     assert figures_of(two, "rest")["starts"] == 2
 
@@ -140,5 +140,5 @@ def test_the_first_engine_may_be_dead_for_good(two: MiniCluster) -> None:
     two.admin("-refreshQueues")
     two.wait_for("its own to be served again", lambda: served_by(two, "long") == "long", 300)
     assert figures_of(two, "rest")["starts"] == starts
-    assert two.rm.treadle()["PlacedNatively"] == 0
+    assert two.rm.treadle()["PlacedByCapacityScheduler"] == 0
     wait_adds_up(two)

@@ -25,4 +25,4 @@ def test_jobs_have_the_priorities_of_plans_where_a_scheme_has_any(name: str, tmp
     assert {job.planned for job in played.jobs} == {scheme.plans}
     assert [job.containers for job in played.jobs] == [dag.tasks for _, dag in dags_of(1, SIZE)]
     if scheme.scoring:
-        assert played.placed_natively == 0
+        assert played.placed_by_capacity_scheduler == 0

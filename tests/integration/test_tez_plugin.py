@@ -121,7 +121,7 @@ def test_two_dags_of_one_name_at_once_follow_their_plans(tez: TezCluster) -> Non
         found = [profile for profile in store.profiles() if any(run.startswith("dag_") for _, run, _ in profile.recent)]
     ended = {stage.name: stage.durations.count for profile in found for stage in profile.stages}
     assert (ended["hashSide"], ended["streamingSide"], ended["joiner"]) == (2, 2, 4)
-    assert tez.cluster.rm.treadle()["Escapes"] == 0
+    assert tez.cluster.rm.treadle()["CaughtExceptions"] == 0
 
 
 def test_a_session_runs_dag_after_dag_by_plan_of_the_one_listener_that_answers(tez: TezCluster) -> None:

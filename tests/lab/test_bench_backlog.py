@@ -115,7 +115,7 @@ def test_what_the_shim_did_before_the_window_does_not_count() -> None:
     samples = [CpuSample(9_000, 50.0), CpuSample(20_000, 50.2)]
     found = rate_of(Run(BACKLOG_MODES["treadle"], seen, samples), LOAD)
     assert (found["link_cpu_us"], found["frame_us"], found["commit_cpu_us"]) == (50.0, 10.0, 0.0)
-    assert (found["rejected"], found["placed_natively"], found["decide_p99_us"]) == (5, 0, 9_000)
+    assert (found["rejected"], found["placed_by_capacity_scheduler"], found["decide_p99_us"]) == (5, 0, 9_000)
     assert found["decide_p50_us"] == 7
     assert found["sidecar_cpu_us"] == pytest.approx(5.0)
     assert found["decide_cpu_us"] == pytest.approx(200_000 / 202), "of the 202 decisions since"

@@ -31,7 +31,12 @@ COLUMNS = ["queue", "master_asked_ms", "master_wait_ms", "tasks_asked_ms", "task
 
 
 def run_with(rows: list[list[Any]], **changes: Any) -> Run:
-    seen = {"wait_columns": COLUMNS, "waits": rows, "shim": {"PlacedNatively": 0, "Rejected": 2}, "engines": {}}
+    seen = {
+        "wait_columns": COLUMNS,
+        "waits": rows,
+        "shim": {"PlacedByCapacityScheduler": 0, "Rejected": 2},
+        "engines": {},
+    }
     return Run(MODES["treadle"], seen | changes)
 
 

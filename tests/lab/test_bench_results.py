@@ -83,7 +83,7 @@ def test_the_figures_of_a_stock_run() -> None:
 
 
 def test_the_figures_of_the_shim_and_its_sidecar() -> None:
-    shim = {"Rejected": 3, "PlacedNatively": 2, "DecideP50Us": 400, "DecideP99Us": 900, "FrameNanos": 50_000}
+    shim = {"Rejected": 3, "PlacedByCapacityScheduler": 2, "DecideP50Us": 400, "DecideP99Us": 900, "FrameNanos": 50_000}
     seen = measurements(shim=shim, shim_at_first_container={"FrameNanos": 10_000})
     samples = [
         CpuSample(1_000_500, 7.0),
@@ -92,7 +92,12 @@ def test_the_figures_of_the_shim_and_its_sidecar() -> None:
         CpuSample(1_020_000, 9.0),
     ]
     found = figures_of(Run(MODES["treadle"], seen, samples), containers_wanted=4)
-    assert (found["rejected"], found["placed_natively"], found["decide_p50_us"], found["decide_p99_us"]) == (
+    assert (
+        found["rejected"],
+        found["placed_by_capacity_scheduler"],
+        found["decide_p50_us"],
+        found["decide_p99_us"],
+    ) == (
         3,
         2,
         400,

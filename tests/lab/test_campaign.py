@@ -99,9 +99,9 @@ def test_a_container_that_nothing_explains_without_the_engine_is_a_finding() -> 
     lines.append("native 4 by the placement processor: LeaseHeld 1")
     tallied(lines, work)
     assert not work.findings
-    assert work.counts["placed_natively_where_enforce_is_refused"] == 2
-    assert work.counts["placed_natively_by_the_test_itself"] == 1
-    assert work.counts["placed_natively_by_the_placement_processor"] == 4
+    assert work.counts["placed_by_capacity_scheduler_where_enforce_is_refused"] == 2
+    assert work.counts["placed_by_capacity_scheduler_by_the_test_itself"] == 1
+    assert work.counts["placed_by_capacity_scheduler_by_the_placement_processor"] == 4
     assert work.counts["committed"] == 9
     tallied(["4 4 0 1 0", "native 1 unexplained: LeaseHeld 1 < CapacityScheduler#submit"], work)
     assert [finding["what"] for finding in work.findings] == [

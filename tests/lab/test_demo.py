@@ -46,7 +46,7 @@ def test_the_report_has_the_fields_that_it_promises(tmp_path: Path) -> None:
             "seconds": 1.3,
             "containers": 4,
             "placed_by_treadle": 4,
-            "placed_natively": 0,
+            "placed_by_capacity_scheduler": 0,
             "phase": "run",
             "queue": "research",
         }

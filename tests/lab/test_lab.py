@@ -250,7 +250,7 @@ def test_a_cell_has_figures_and_the_baseline_s_has_the_bound() -> None:
     found = run_cell(cell)
     assert len(found["completion_ms"]) == 15
     assert 0 < found["bound_s"] <= found["figures"][MEAN]
-    assert 0 < found["share_error"] < 1
+    assert 0 < found["share_deviation"] < 1
     slower = found | {"completion_ms": [2 * each for each in found["completion_ms"]]}
     rows = rows_from([cell, Simulated(cell.x, "srpt", FIRST_SEED, 1.0)], [found, slower])
     results = Results(rows)

@@ -96,7 +96,7 @@ def draw(seed: int, shorter: float, **wrong: bool) -> Draw:
         planned = scheme.plans and "unplanned" not in wrong
         natively = 3 if "natively" in wrong and scheme.scoring else 0
         jobs = tuple(PlayedJob(named(at), status, time, planned=planned) for at, time in enumerate(times))
-        return Played(jobs, 20_000, {"PlacedNatively": natively})
+        return Played(jobs, 20_000, {"PlacedByCapacityScheduler": natively})
 
     return Draw(seed, {scheme.name: run(scheme) for scheme in SCHEMES})
 

@@ -109,7 +109,9 @@ def test_the_report_has_the_simulator_and_the_paper_beside_it() -> None:
     def draw(seed: int, *, slow: bool = False) -> ShownDraw:
         runs = {scheme: played(1_000 if scheme == "hdrf" else 1_500) for scheme in SCHEMES}
         if slow:
-            runs["naive"] = replace(runs["naive"], pace=replace(PACE, heartbeats_share=0.5), shim={"PlacedNatively": 2})
+            runs["naive"] = replace(
+                runs["naive"], pace=replace(PACE, heartbeats_share=0.5), shim={"PlacedByCapacityScheduler": 2}
+            )
         return ShownDraw(seed, runs, {scheme: figures_of(SCRIPT, each, scheme) for scheme, each in runs.items()})
 
     beside = [(scheme, seed) for seed in (1, 2, 3) for scheme in SIMULATED.values()]

@@ -76,7 +76,7 @@ def draw(seed: int, paper: int, natively: int = 0) -> WideDraw:
         jobs = tuple(PlayedJob(f"job {at}", "SUCCEEDED", completion_ms) for at in range(2))
         return Played(jobs, 5_000, shim)
 
-    ours = run(1_000, PlacedNatively=natively)
+    ours = run(1_000, PlacedByCapacityScheduler=natively)
     return WideDraw(seed, {"slearn": ours, "3sigma-paper": run(paper), "fifo": run(9_000)}, (True, False))
 
 

@@ -129,7 +129,7 @@ def test_a_job_of_which_nothing_is_known_did_not_succeed() -> None:
     script = Script((JOB, replace(JOB, name="b"), replace(JOB, name="c")))
     rows = [["b", 100, 150, 900, 3, 1, True, [[50, 700]]], ["a", 200, 210, 1_100, 3, 0, False, []]]
     seen = {"job_columns": COLUMNS, "jobs": rows}
-    found = played(script, seen | {"shim": {"PlacedNatively": 2}})
+    found = played(script, seen | {"shim": {"PlacedByCapacityScheduler": 2}})
     assert [(job.name, job.status, job.completion_ms) for job in found.jobs] == [
         ("a", "SUCCEEDED", 900),
         ("b", "SUCCEEDED", 800),
@@ -140,7 +140,7 @@ def test_a_job_of_which_nothing_is_known_did_not_succeed() -> None:
     assert [job.submitted_ms for job in found.jobs] == [100, 0, 0]
     assert found.jobs[1].tasks_ms == ((50, 700),)
     assert found.span_ms == 1_000
-    assert found.placed_natively == 2
+    assert found.placed_by_capacity_scheduler == 2
 
 
 def measured(*, submitted_ms: tuple[int, int], beats: int, shim: dict[str, int] | None = None) -> dict[str, Any]:
@@ -206,7 +206,7 @@ def jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def one_play(status: str = "SUCCEEDED") -> Played:
     job = PlayedJob("a", status, 900, 3, planned=True, submitted_ms=7, tasks_ms=((50, 900), (60, -1)))
-    return Played((job,), 1_000, {"PlacedNatively": 2}, Pace(0.99, 12.0, 1_000.0, 1.1, 0.4, 2.0))
+    return Played((job,), 1_000, {"PlacedByCapacityScheduler": 2}, Pace(0.99, 12.0, 1_000.0, 1.1, 0.4, 2.0))
 
 
 def never() -> Played:

@@ -24,7 +24,7 @@ LEASE_MS = 30_000
 MEMORY_MB = 4096
 """Of each node. A multiple of what `Stage.fill` gives each container."""
 
-SHOWN = ("Proposals", "Committed", "Rejected", "PlacedNatively", "Lease", "tag.")
+SHOWN = ("Proposals", "Committed", "Rejected", "PlacedByCapacityScheduler", "Lease", "tag.")
 """Counters and texts of Treadle's bean that are shown after a failure."""
 
 FILL_MB = 1024
@@ -89,7 +89,7 @@ class Stage:
 
     def new_life(self) -> None:
         """Begin to count on an RM whose engine has just got the lease."""
-        self._native_before = int(self.cluster.rm.treadle()["PlacedNatively"])
+        self._native_before = int(self.cluster.rm.treadle()["PlacedByCapacityScheduler"])
         self.account.before_lease += self._native_before
 
     def end_life(self) -> None:
@@ -115,9 +115,12 @@ class Stage:
     def _count(self) -> list[str]:
         bean = self.cluster.rm.treadle()
         self.account.treadle += int(bean["Committed"])
-        native = int(bean["PlacedNatively"]) - self._native_before
+        native = int(bean["PlacedByCapacityScheduler"]) - self._native_before
         self.account.native += native
-        faults = {"Escapes": bean["Escapes"], "RejectedInternalError": bean.get("RejectedInternalError", 0)}
+        faults = {
+            "CaughtExceptions": bean["CaughtExceptions"],
+            "RejectedInternalError": bean.get("RejectedInternalError", 0),
+        }
         found = [f"{name} is {count}" for name, count in faults.items() if count]
         if native:
             found.append(f"the stock scheduler placed {native} containers though an engine held the lease")

@@ -40,7 +40,7 @@ TREADLE = {
 AGREEMENT = {
     "same_node": 3,
     "other_node": 1,
-    "stock_only": 2,
+    "capacity_scheduler_only": 2,
     "earlier": 3,
     "earlier_ms": 4500,
     "later": 1,

@@ -37,7 +37,7 @@ BEAN: dict[str, Any] = {
     "LeaseFlips": 1,
     "SidecarStarts": 1,
     "LinkFailures": 0,
-    "Escapes": 0,
+    "CaughtExceptions": 0,
     "Stalled": 0,
 }
 RUNTIME = {"Uptime": 7_200_000, "StartTime": 1}
@@ -196,7 +196,7 @@ def test_clocks_that_differ_are_reported(ahead_s: float, status: str, conf: Path
         ({"LeaseFlips": 13}, "warn", "13 flips"),
         ({"LeaseHeld": 0}, "fail", "no engine holds the lease now"),
         ({"LeaseHeld": 0, "Mode": "off"}, "ok", "1 flips"),
-        ({"Escapes": 2}, "fail", "2 exceptions caught"),
+        ({"CaughtExceptions": 2}, "fail", "2 exceptions caught"),
         ({"Stalled": 1}, "fail", "places nothing although it could"),
     ],
 )

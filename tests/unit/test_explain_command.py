@@ -480,7 +480,7 @@ ANSWER = {
     "queue": "root",
     "state": "ACTIVE",
     "facts": {"containers": 0, "asked_for": 0, "proposed": 0, "ahead_in_queue": 0, "asking_in_queue": 0, "order": "x"},
-    "turned_down": {},
+    "rejected": {},
     "conflicts": 0,
     "left_out": 0,
     "note": "\x1b]0;title\x07\x1b[2Jslow",

@@ -39,9 +39,9 @@ FOUND = Figures(
     seen_ms=1_700_000_009_000,
     stock_placements=2,
     would_reject={"NODE_FULL": 3},
-    total=Tally(same_node=1, earlier=1, earlier_ms=1500, stock_only=1),
-    by_queue={"root.a": Tally(same_node=1, earlier=1, earlier_ms=1500, stock_only=1)},
-    by_framework={"TEZ": Tally(same_node=1, earlier=1, earlier_ms=1500, stock_only=1)},
+    total=Tally(same_node=1, earlier=1, earlier_ms=1500, capacity_scheduler_only=1),
+    by_queue={"root.a": Tally(same_node=1, earlier=1, earlier_ms=1500, capacity_scheduler_only=1)},
+    by_framework={"TEZ": Tally(same_node=1, earlier=1, earlier_ms=1500, capacity_scheduler_only=1)},
 )
 
 

@@ -13,7 +13,12 @@ SETTINGS = (
     r"|\b(hold\.(nodes_max|nodes_fraction|headroom)|assumed\.timeout_ms|profiles\.(store|staging|size_mb|user_mb))\b"
     r"|(^|[\"'`{]|\\n)(hold|assumed|profiles):( \{|$|`)"
 )
-OLD = re.compile(SETTINGS, re.MULTILINE)
+FIGURES = (
+    r"treadle_((rm_heard|pages_read|condition_since)_seconds|engine_lives|escapes|native_placements|queue_owed)"
+    r"|PlacedNatively|placed_natively|share_error|stock_only|\bturned_down\b|[\"'`](Escapes|served_by)[\"'`]"
+    r"|\"beside\": \["
+)
+OLD = re.compile(f"{SETTINGS}|{FIGURES}", re.MULTILINE)
 
 
 def test_no_old_name_is_used() -> None:

@@ -212,13 +212,13 @@ def test_jobs_that_can_never_run_fail_their_runs_alone(folder: Path, cli: Cli) -
 
 
 def test_a_bound_that_no_setting_keeps_is_the_reason_for_no_best_one(folder: Path, cli: Cli) -> None:
-    text = "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\nshare_error_max: 0\n"
+    text = "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\nshare_deviation_max: 0\n"
     document = yaml.safe_load(TINY) | {"queues": {"a": {"capacity": 70}, "b": {"capacity": 30}}}
     document["workload"]["jobs"][1] |= {"count": 5, "gap_s": 0}
     (folder / "tiny.yaml").write_text(yaml.safe_dump(document | {"report": {"window_s": 1}}))
     (folder / "sweep.yaml").write_text(text)
     said = cli(sweep(folder, "--best", str(folder / "best.yaml")), 1)
-    assert "No setting that ran everywhere keeps to share_error_max (0)" in said.out
+    assert "No setting that ran everywhere keeps to share_deviation_max (0)" in said.out
     assert "reading compiled code" in said.err
     assert not (folder / "best.yaml").exists()
 

@@ -177,9 +177,11 @@ def _lease_of(manager: Manager, hours: float | None) -> Iterator[Finding]:
         yield Finding("warn", text, "the engine comes and goes: look at the sidecar's log, and at memory")
     else:
         yield Finding("ok", text)
-    if bean.get("Escapes"):
+    if bean.get("CaughtExceptions"):
         yield Finding(
-            "fail", f"{manager.name}: {bean['Escapes']} exceptions caught in overrides", "report it, with --bundle"
+            "fail",
+            f"{manager.name}: {bean['CaughtExceptions']} exceptions caught in overrides",
+            "report it, with --bundle",
         )
     if bean.get("Stalled"):
         yield Finding(

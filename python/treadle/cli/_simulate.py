@@ -454,7 +454,7 @@ def _use_table(summaries: list[Summary]) -> Table:
     table = empty_table(
         "Cluster: use of resources, fairness, simulated tasks for each second of CPU time",
         ("policy",),
-        (*resources, "Jain", "share error", "rejected", "tasks/s"),
+        (*resources, "Jain", "share deviation", "rejected", "tasks/s"),
     )
     for policy, group in _by_policy(summaries):
         rejected = sum(sum(each.fates.values()) - each.fates.get("COMMITTED", 0) for each in group)
@@ -462,7 +462,7 @@ def _use_table(summaries: list[Summary]) -> Table:
             policy,
             *(f"{np.mean([each.utilisation[name] for each in group]):.1%}" for name in resources),
             _mean([each.jain for each in group]),
-            _mean([each.share_error for each in group]),
+            _mean([each.share_deviation for each in group]),
             str(rejected),
             f"{np.mean([each.completions_per_cpu_s for each in group]):,.0f}",
         )

@@ -188,11 +188,11 @@ def _why_none(report: SweepReport) -> str:
     whole = [at for at in range(width) if not any(cell.failed for cell in report.cells[at::width])]
     if not whole:
         return "Under every setting a run failed: there is no best one."
-    if report.share_error_max is None:
+    if report.share_deviation_max is None:
         return "No setting that ran everywhere has a mean completion time: there is no best one."
     return (
-        f"No setting that ran everywhere keeps to share_error_max ({report.share_error_max:g}), or leaves as few jobs "
-        "undone as those that do: there is no best one."
+        f"No setting that ran everywhere keeps to share_deviation_max ({report.share_deviation_max:g}), or leaves as "
+        "few jobs undone as those that do: there is no best one."
     )
 
 
@@ -200,7 +200,7 @@ def _table(report: SweepReport, scenario: str, cells: Sequence[Cell]) -> Table:
     """Show policies, the quickest first, with * for those on the Pareto front; of many the first."""
     table = Table(title=f"{scenario}: * is on the Pareto front of mean and {report.fairness}", title_justify="left")
     table.add_column("policy", overflow="fold")
-    fairness = {"share_error": "share error", "jain": "Jain"}[report.fairness]
+    fairness = {"share_deviation": "share deviation", "jain": "Jain"}[report.fairness]
     for name in ("seeds", "mean (s)", "over the first", fairness, "P99 (s)", "slowdown", "not done"):
         table.add_column(name, justify="right")
     known = sorted(cells, key=lambda cell: (bool(cell.failed), cell.figures[MEAN].mean if cell.figures else 0.0))

@@ -122,7 +122,7 @@ def _policy(name: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "makespan_s": [outcome.makespan_s for outcome in outcomes],
         "unfinished": max(outcome.unfinished for outcome in outcomes),
         "utilisation": {key: mean(each.utilisation[key] for each in outcomes) for key in outcomes[0].utilisation},
-        "share_error": mean(outcome.share_error for outcome in outcomes),
+        "share_deviation": mean(outcome.share_deviation for outcome in outcomes),
         "groups": [{"by": by, "group": group, "mean_s": own} for (by, group), own in groups.items()],
         "seeds": [asdict(outcome) for outcome in outcomes],
     }
@@ -147,8 +147,8 @@ def show(document: dict[str, Any], console: Console) -> None:
     for resource in resources:
         used = [each.policy["utilisation"].get(resource) for each in columns]
         table.add_row(f"{resource} used", "", "", *("-" if each is None else f"{each:.0%}" for each in used))
-    shares = [each.policy["share_error"] for each in columns]
-    table.add_row("share error", "", "", *("-" if math.isnan(each) else f"{each:.3f}" for each in shares))
+    shares = [each.policy["share_deviation"] for each in columns]
+    table.add_row("share deviation", "", "", *("-" if math.isnan(each) else f"{each:.3f}" for each in shares))
     console.print(table)
     for line in _sentences(document):
         say(console, line)

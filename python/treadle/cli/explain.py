@@ -290,8 +290,8 @@ def _show(answer: dict[str, Any], ask: int | None) -> None:
     if facts.get("served"):
         served = ", ".join(f"{count} to {queue}" for queue, count in facts["served"].items())
         say(console, f"containers that the latest decision gave: {served}")
-    if answer["turned_down"]:
-        reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in answer["turned_down"].items())
+    if answer["rejected"]:
+        reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in answer["rejected"].items())
         say(console, f"turned down by the ResourceManager so far: {reasons}")
     if not answer["asks"]:
         say(console, "it asks for nothing now" + ("" if ask is None else f" under the request key {ask}"))

@@ -19,7 +19,7 @@ app = typer.Typer()
 PLACED: Final = {
     "same_node": "both, same node",
     "other_node": "both, other node",
-    "stock_only": "not by Treadle",
+    "capacity_scheduler_only": "not by Treadle",
 }
 """Together these are the placements by the stock scheduler that have been compared."""
 _TIMES: Final = {"earlier": "Treadle earlier", "later": "Treadle later"}

@@ -61,7 +61,7 @@ def _show(summary: Summary) -> None:
             f"{time(summary.begin_ms)} to {time(summary.end_ms)}, {(summary.end_ms - summary.begin_ms) / 1000:.0f} s",
         ),
         ("frames", f"{summary.frames}, {summary.proposals} proposals"),
-        ("other events", ", ".join(f"{rows} {name}" for name, rows in summary.beside.items()) or "nothing"),
+        ("other events", ", ".join(f"{rows} {name}" for name, rows in summary.offline_events.items()) or "nothing"),
         ("size", size + ("" if per is None else f", {per:.0f} bytes a container")),
         ("cost", "not known" if summary.cost.share is None else f"{summary.cost.share:.1%} of its process's CPU time"),
         ("nodes", str(summary.nodes)),

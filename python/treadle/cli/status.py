@@ -34,12 +34,12 @@ _NUMBERS: Final = {
     "Committed": "committed",
     "Rejected": "rejected",
     "PlacedForNeglected": "placed for neglected requests",
-    "PlacedNatively": "placed by the stock scheduler",
+    "PlacedByCapacityScheduler": "placed by the stock scheduler",
     "DecideP50Us": "decide p50, µs",
     "DecideP99Us": "decide p99, µs",
     "SidecarStarts": "starts of the sidecar",
     "LinkFailures": "failures of the link",
-    "Escapes": "exceptions caught in overrides",
+    "CaughtExceptions": "exceptions caught in overrides",
 }
 
 

@@ -260,7 +260,7 @@ def _job(job: Job, place: int, view: View) -> dict[str, Any]:
         "place": place,
         "expected_ms": expected_ms(job),
         "placed": ours,
-        "placed_natively": others,
+        "placed_by_capacity_scheduler": others,
     }
 
 
@@ -318,9 +318,9 @@ def exposition(view: View) -> bytes:
 def _state(view: View) -> Iterator[Metric]:
     yield _gauge("treadle_rm_up", "1: the ResourceManager answers", float(bool(view.state)))
     yield _gauge("treadle_rm_active", "1: it is the active one", float(view.state == "ACTIVE"))
-    yield _gauge("treadle_rm_heard_seconds", "when it answered last, seconds since 1970", view.heard_s)
+    yield _gauge("treadle_rm_last_answer_timestamp_seconds", "when it answered last, seconds since 1970", view.heard_s)
     wrong = GaugeMetricFamily(
-        "treadle_condition_since_seconds",
+        "treadle_condition_since_timestamp_seconds",
         "a condition that holds, and since when, seconds since 1970",
         labels=["name", "severity"],
     )
@@ -345,12 +345,12 @@ def _treadle(view: View) -> Iterator[Metric]:
     for name, key, text in (
         ("treadle_proposals", "Proposals", "placements that engines proposed"),
         ("treadle_placements", "Committed", "containers that Treadle placed"),
-        ("treadle_native_placements", "PlacedNatively", "containers that anyone else placed"),
+        ("treadle_capacity_scheduler_placements", "PlacedByCapacityScheduler", "containers that anyone else placed"),
         ("treadle_frames", "Frames", "frames sent to engines"),
         ("treadle_lease_flips", "LeaseFlips", "changes of the lease"),
         ("treadle_link_failures", "LinkFailures", "failures of the link"),
         ("treadle_sidecar_starts", "SidecarStarts", "starts of the sidecar"),
-        ("treadle_escapes", "Escapes", "exceptions caught in overrides"),
+        ("treadle_caught_exceptions", "CaughtExceptions", "exceptions caught in overrides"),
     ):
         yield CounterMetricFamily(name, text, value=float(numbers.get(key, 0)))
     rejected = CounterMetricFamily("treadle_rejections", "proposals turned down", labels=["reason"])
@@ -358,7 +358,7 @@ def _treadle(view: View) -> Iterator[Metric]:
         rejected.add_metric([reason], count)
     yield rejected
     placed = CounterMetricFamily("treadle_engine_placements", "of several engines what each placed", labels=["engine"])
-    lives = GaugeMetricFamily("treadle_engine_lives", "1: the engine is alive", labels=["engine"])
+    lives = GaugeMetricFamily("treadle_engine_up", "1: the engine is alive", labels=["engine"])
     for engine in decisions.engines:
         placed.add_metric([engine["engine"]], engine["committed"])
         lives.add_metric([engine["engine"]], float(engine["lives"]))
@@ -384,7 +384,9 @@ def _observed(agreements: Mapping[str | None, Agreement]) -> Iterator[Metric]:
 
 
 def _cluster(view: View) -> Iterator[Metric]:
-    yield _gauge("treadle_pages_read_seconds", "when nodes and queues were read, seconds since 1970", view.cluster_s)
+    yield _gauge(
+        "treadle_pages_read_timestamp_seconds", "when nodes and queues were read, seconds since 1970", view.cluster_s
+    )
     states: dict[str, int] = {}
     for state in view.nodes.state:
         states[state] = states.get(state, 0) + 1
@@ -395,7 +397,7 @@ def _cluster(view: View) -> Iterator[Metric]:
     yield _gauge("treadle_jobs", "applications that have not ended", len(view.jobs) + view.jobs_left_out)
     for name, text, value in (
         ("used", "share of the cluster that a queue uses", attrgetter("used")),
-        ("owed", "share that it is guaranteed, as far as it asks for it", attrgetter("owed")),
+        ("entitled", "share that it is guaranteed, as far as it asks for it", attrgetter("owed")),
         ("pending", "share that it asks for beyond its use", attrgetter("pending")),
         ("guaranteed", "share that it is guaranteed", attrgetter("guaranteed")),
     ):
@@ -511,14 +513,14 @@ class Collector:
         self._held = BackgroundQuestion[list[HeldNode]](lambda: held_of(held()), [])
         self._observed = BackgroundQuestion[dict[str | None, Agreement]](lambda: agreements_of(observed()), {})
         try:
-            looked_s, kept = history.conditions()
+            polled_s, kept = history.conditions()
             self._estimates = Estimates(history.jobs(ended=False))
             self._ended = set(history.jobs(ended=True))
             self._seen = history.seen()
             self._changes = Changes(self._seen)
         except sqlite3.Error as error:
             raise UserError(f"{history.path}: {error}; move the file away, then a new history begins") from error
-        self._conditions = Conditions(kept, looked_s)
+        self._conditions = Conditions(kept, polled_s)
         self.view = View(rm=reader.rm)
         self._counted: tuple[float, Mapping[str, int]] | None = None
         self._pages_due_s = 0.0
@@ -730,12 +732,12 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
             troubles |= starved
         if text_now and text_now not in decisions.why_not:
             troubles[name] = Trouble(severity, f"{text}: {printable(text_now)}")
-    if decisions.numbers.get("Escapes", 0):
+    if decisions.numbers.get("CaughtExceptions", 0):
         text = "exceptions were caught in overrides; the ResourceManager's log has them"
         troubles["escapes"] = Trouble("warn", text)
     for each in decisions.engines:
         if not each["lives"]:
-            by = f"; {each['served_by']} serves its applications" if each["served_by"] else ""
+            by = f"; {each['fallback']} serves its applications" if each["fallback"] else ""
             state = "is dead" if each["has_answered"] else "has not answered yet"
             troubles[f"engine {each['engine']}"] = Trouble("fail", f"the engine {each['engine']} {state}{by}")
     return troubles

@@ -306,12 +306,12 @@ class History:
             self._base.execute(
                 "DELETE FROM events WHERE id <= (SELECT COALESCE(MAX(id), 0) FROM events) - ?", (EVENTS_MAX,)
             )
-            self._base.execute("INSERT OR REPLACE INTO facts VALUES ('looked_s', ?)", (at_s,))
+            self._base.execute("INSERT OR REPLACE INTO facts VALUES ('polled_s', ?)", (at_s,))
 
     def conditions(self) -> tuple[float, list[Condition]]:
         """Return the time of the last poll, seconds since 1970 (0: never), and the problems then."""
         with self._lock:
-            looked = self._base.execute("SELECT value FROM facts WHERE name = 'looked_s'").fetchone()
+            looked = self._base.execute("SELECT value FROM facts WHERE name = 'polled_s'").fetchone()
             rows = self._base.execute("SELECT name, severity, text, since_s FROM conditions ORDER BY name").fetchall()
         return (looked[0] if looked else 0.0), [Condition(*row) for row in rows]
 

@@ -108,7 +108,7 @@ class Agreement(NamedTuple):
 
     same_node: int
     other_node: int
-    stock_only: int
+    capacity_scheduler_only: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,13 +401,13 @@ COUNTERS: Final = (
     "Proposals",
     "Committed",
     "Rejected",
-    "PlacedNatively",
+    "PlacedByCapacityScheduler",
     "Frames",
     "PlacedForNeglected",
     "LeaseFlips",
     "LinkFailures",
     "SidecarStarts",
-    "Escapes",
+    "CaughtExceptions",
 )
 GAUGES: Final = ("Schedules", "LeaseHeld", "Stalled", "DecideP50Us", "DecideP99Us", "SinceMs")
 

@@ -417,7 +417,7 @@ class Stream:
         until_s = time.monotonic() + LIFE_S
         while time.monotonic() < until_s and not gone.done():
             changed = asyncio.ensure_future(self._changed.wait())
-            line = json.dumps({"version": self._board.version, "looked_s": self._board.polled_s, "now_s": time.time()})
+            line = json.dumps({"version": self._board.version, "polled_s": self._board.polled_s, "now_s": time.time()})
             body = f"event: look\ndata: {line}\n\n".encode()
             try:
                 await asyncio.wait_for(send({"type": "http.response.body", "body": body, "more_body": True}), SEND_S)

@@ -291,7 +291,7 @@ class LiveRecorder(Listener):
             asks_snapshot=tick.asks_snapshot,
             refused=tick.refused,
             reading=None if tick.reading is None else _outcome(tick.reading),
-            beside=tick.beside,
+            offline_events=tick.offline_events,
             known=None if now[0] == before[0] else now[0],
             warnings=None if now[1] == before[1] else now[1],
             switches=[each for each in switches if each not in self._switches],
@@ -474,4 +474,4 @@ def _size_beside(tick: Tick) -> int:
     """Return about how many bytes a tick takes for what came beside its frame."""
     source = None if tick.reading is None else tick.reading.source
     read = 0 if source is None else len(source.text) + sum(map(len, source.part_files.values()))
-    return read + sum(256 + 16 * len(getattr(each, "application", ())) * 19 for each in tick.beside)
+    return read + sum(256 + 16 * len(getattr(each, "application", ())) * 19 for each in tick.offline_events)

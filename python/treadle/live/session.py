@@ -49,7 +49,7 @@ class Tick:
     """A listener wants a snapshot, for which the frame was refused."""
     reading: Future[Settings] | None = None
     """The outcome of reading the settings again."""
-    beside: list[Event] = field(default_factory=list)
+    offline_events: list[Event] = field(default_factory=list)
     """Events that the engine got beside the frame."""
     proposals: Proposals = field(default_factory=Proposals.none)
     held: Held = NOTHING_HELD
@@ -367,9 +367,9 @@ class Session:
             if self._engine.attempts is not None and (known := _Model.of(self._engine)):
                 self._waits.take(header, known.pending())
             # a run can be repeated with the frames and these
-            tick.beside = [event for each in self._listeners for event in each.collect(frame)]
-            if tick.beside:
-                self._engine.apply(tick.beside)
+            tick.offline_events = [event for each in self._listeners for event in each.collect(frame)]
+            if tick.offline_events:
+                self._engine.apply(tick.offline_events)
             if self._observation is not None and (known := _Model.of(self._engine)):
                 self._observation.take(frame, known)
             self._awaits_snapshot = self._refusing = False

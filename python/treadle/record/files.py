@@ -357,7 +357,7 @@ class _Tick(BaseModel):
     warnings: tuple[str, ...] | None = None
     switches: list[tuple[Whole, Whole, str, str]] = []
     reading: _Reading | None = None
-    beside: list[_Event] = []
+    offline_events: list[_Event] = []
 
 
 @dataclass(slots=True)
@@ -387,7 +387,7 @@ class Tick:
     refused: bool = False
     """The frame was rejected because another component requires a snapshot."""
     reading: Reading | None = None
-    beside: list[Event] = field(default_factory=list)
+    offline_events: list[Event] = field(default_factory=list)
     known: str | None = None
     """Job data from outside the frames, as in the status; None: unchanged."""
     warnings: tuple[str, ...] | None = None
@@ -557,8 +557,8 @@ def tick_record(tick: Tick) -> tuple[dict[str, Any], Body]:
         read = {"source": source, "refusal": tick.reading.refusal, "bytes": sum(map(len, contents))}
         head["reading"] = read | ({"name": tick.reading.name} if tick.reading.name else {})
         body += contents
-    if tick.beside:
-        head["beside"] = [_written_event(event, body) for event in tick.beside]
+    if tick.offline_events:
+        head["offline_events"] = [_written_event(event, body) for event in tick.offline_events]
     return head, body
 
 
@@ -587,9 +587,9 @@ def read_tick(record: Record) -> Tick:
             reading, end = head.reading, at + head.reading.bytes
             tick.reading = Reading(_read_source(reading.source, body[at:end]), reading.refusal, reading.name)
             at = end
-        for written in head.beside:
+        for written in head.offline_events:
             event, at = _read_event(written, body, at)
-            tick.beside.append(event)
+            tick.offline_events.append(event)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise RecordingError(f"a tick that cannot be read: {_said(error)}") from error
     return tick

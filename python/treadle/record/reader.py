@@ -206,7 +206,7 @@ class Summary:
     end_ms: int = 0
     frames: int = 0
     proposals: int = 0
-    beside: dict[str, int] = field(default_factory=dict)
+    offline_events: dict[str, int] = field(default_factory=dict)
     """Number of rows of events from outside the frames, by event type."""
     containers: int = 0
     """Number of started containers."""
@@ -303,9 +303,10 @@ class _Summariser:
 
     def _tick(self, tick: Tick, mine: SegmentSummary, decoder: FrameDecoder) -> None:
         summary = self._found
-        for event in tick.beside:
+        for event in tick.offline_events:
             rows: Any = getattr(event, "application", ())
-            summary.beside[type(event).__name__] = summary.beside.get(type(event).__name__, 0) + len(rows)
+            kind, counts = type(event).__name__, summary.offline_events
+            counts[kind] = counts.get(kind, 0) + len(rows)
         summary.switches += len(tick.switches)
         if tick.reading is not None and tick.reading.name:
             self._policies[tick.reading.name] = None

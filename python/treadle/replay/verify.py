@@ -66,7 +66,7 @@ class _Recorded(Listener):
     def collect(self, frame: Frame) -> list[Event]:
         # custom parts that were stopped from outside; other failures repeat by themselves
         stopped: list[Event] = [each for each in self.tick.switches if each.call and "took too long" in each.reason]
-        return [*self.tick.beside, *stopped]
+        return [*self.tick.offline_events, *stopped]
 
     def summary(self) -> str:
         return self.known

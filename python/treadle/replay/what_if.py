@@ -144,7 +144,7 @@ class Outcome:
     unfinished: int = 0
     utilisation: dict[str, float] = field(default_factory=dict)
     """By resource; for the model only."""
-    share_error: float = math.nan
+    share_deviation: float = math.nan
     """Distance of leaves from their H-DRF shares; for the model only."""
 
     @property
@@ -293,7 +293,7 @@ def _modelled(run: Run, reduced: Reduced) -> Outcome:
         _groups(reduced, took),
         len(reduced.compared) - len(took),
         run.summary.utilisation,
-        run.summary.share_error,
+        run.summary.share_deviation,
     )
 
 

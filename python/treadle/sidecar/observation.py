@@ -48,7 +48,7 @@ class Tally:
 
     same_node: Count = 0
     other_node: Count = 0
-    stock_only: Count = 0
+    capacity_scheduler_only: Count = 0
     """Not proposed."""
     earlier: Count = 0
     earlier_ms: Count = 0
@@ -227,7 +227,7 @@ class Open:
 
     def _disagree(self, containers: int) -> None:
         for tally in self.tallies:
-            tally.stock_only += containers
+            tally.capacity_scheduler_only += containers
 
 
 def _take_one(nodes: dict[int, int], node: int) -> bool:

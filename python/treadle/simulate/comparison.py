@@ -469,7 +469,7 @@ FIGURES: Final = (
     "completion_p99_s",
     "makespan_s",
     "jain",
-    "share_error",
+    "share_deviation",
     "tasks",
     "tasks_failed",
     "tasks_killed",

@@ -35,7 +35,7 @@ class Window:
     """Requested containers at its end."""
     jain: float | None
     """Jain's index over the leaves with usage or requests; None for fewer than two."""
-    share_error: float | None
+    share_deviation: float | None
     """Fraction of the cluster allocated differently from the ideal at its end; None without demand."""
 
 
@@ -69,7 +69,7 @@ class Measurements:
         used = (state.queue_integral - self._before) / (now_ms - self._begin_ms)
         running, pending = int(state.clock[tables.CONTAINERS]), int(state.clock[tables.PENDING])
         window = Window(
-            self._begin_ms, now_ms, used, running, pending, self._jain(state, used), self._share_error(state)
+            self._begin_ms, now_ms, used, running, pending, self._jain(state, used), self._share_deviation(state)
         )
         self.windows.append(window)
         self._begin_ms = now_ms
@@ -94,7 +94,7 @@ class Measurements:
         shares: F64 = (amounts[:, counted] / self._built.total[counted]).max(axis=1)
         return shares
 
-    def _share_error(self, state: State) -> float | None:
+    def _share_deviation(self, state: State) -> float | None:
         ideal = self._ideal.shares(state.queue_used + state.queue_pending)
         if ideal is None:
             return None

@@ -254,7 +254,7 @@ class Summary:
     """By resource, over that time."""
     jain: float
     """Mean over windows of Jain's index of the queues' usage over their guarantee."""
-    share_error: float
+    share_deviation: float
     """Mean over windows of the fraction of the cluster allocated differently from the ideal shares."""
     tasks: int
     tasks_failed: int
@@ -348,7 +348,7 @@ def summarise(run: SimulatedRun, policy: str, seed: int) -> Summary:
         makespan_s=span_ms / 1000.0,
         utilisation=_utilisation(run, max(span_ms, 1), last if run.ended == "stalled" else run.end_ms),
         jain=_mean([window.jain for window in windows]),
-        share_error=_mean([window.share_error for window in windows]),
+        share_deviation=_mean([window.share_deviation for window in windows]),
         tasks=run.counts["tasks_done"],
         tasks_failed=run.counts["tasks_failed"],
         tasks_killed=run.counts["tasks_killed"],
@@ -434,7 +434,7 @@ def _window(run: SimulatedRun, window: Window) -> dict[str, Any]:
         "running": window.running,
         "pending": window.pending,
         "jain": window.jain,
-        "share_error": window.share_error,
+        "share_deviation": window.share_deviation,
         "used": dict(zip(run.built.resources, window.used[0].tolist(), strict=True)),
     }
 

@@ -255,11 +255,11 @@ class Sweep(Section):
     policies: tuple[VariedPolicy, ...] = Field(min_length=1)
     seeds: int | tuple[int, ...] = Field(default=5, description="Which; a number is how many, from each scenario's on.")
     search: Search = Search()
-    fairness: Literal["share_error", "jain"] = Field(
-        default="share_error", description="The Pareto front's figure next to the mean completion time."
+    fairness: Literal["share_deviation", "jain"] = Field(
+        default="share_deviation", description="The Pareto front's figure next to the mean completion time."
     )
-    share_error_max: float | None = Field(
-        default=None, ge=0, le=1, description="The best setting's share error is at most this on average."
+    share_deviation_max: float | None = Field(
+        default=None, ge=0, le=1, description="The best setting's share deviation is at most this on average."
     )
     check: bool = Field(default=True, description="Check the simulator's invariants at every step.")
     allow_impossible: bool = Field(default=False, description="Go on with jobs that can never run.")

@@ -47,7 +47,7 @@ class SweepReport:
     """The index of the best policy; None: no policy ran everywhere within the fairness limit."""
     best_over_first: float
     """Its mean completion time over the first policy's, the geometric mean over scenarios."""
-    share_error_max: float | None
+    share_deviation_max: float | None
     """The limit for the best policy."""
     warnings: tuple[str, ...]
     runs: tuple[dict[str, Any], ...] = field(repr=False)
@@ -104,7 +104,7 @@ def report_of(sweep: Sweep, plan: Plan, results: Sequence[bytes]) -> SweepReport
         cells += [replace(cell, pareto=at in front) for at, cell in enumerate(made)]
     best, ratio = _best(sweep, plan, cells)
     warnings, runs = _warnings(plan, results), _runs(plan, results)
-    return SweepReport(plan, sweep.fairness, tuple(cells), best, ratio, sweep.share_error_max, warnings, runs)
+    return SweepReport(plan, sweep.fairness, tuple(cells), best, ratio, sweep.share_deviation_max, warnings, runs)
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> set[int]:
@@ -159,12 +159,12 @@ def _best(sweep: Sweep, plan: Plan, cells: Sequence[Cell]) -> tuple[int | None, 
     """Return the policy with the lowest mean completion time over equally weighted scenarios, and its ratio."""
     count, width = len(plan.scenarios), len(plan.policies)
     times = np.array([_mean(cell, MEAN) for cell in cells]).reshape(count, width)
-    errors = np.array([_mean(cell, "share_error") for cell in cells]).reshape(count, width).mean(axis=0)
+    errors = np.array([_mean(cell, "share_deviation") for cell in cells]).reshape(count, width).mean(axis=0)
     left = np.array([sum(cells[at * width + policy].unfinished for at in range(count)) for policy in range(width)])
     score = np.exp(np.log(times).mean(axis=0)) if count else np.zeros(0)
     allowed = np.isfinite(score) & (left == left.min(initial=np.iinfo(np.int64).max))
-    if sweep.share_error_max is not None:
-        allowed &= errors <= sweep.share_error_max
+    if sweep.share_deviation_max is not None:
+        allowed &= errors <= sweep.share_deviation_max
     if not allowed.any():
         return None, float("nan")
     best = int(np.flatnonzero(allowed)[np.argmin(score[allowed])])

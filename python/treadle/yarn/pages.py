@@ -550,7 +550,7 @@ def _figures(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         "entry": str(values.get("entry", "")),
         "lives": values.get("alive") is True,
         "has_answered": counts["starts"] > 0,
-        "served_by": str(values.get("served_by", "")),
+        "fallback": str(values.get("fallback", "")),
         "policy": str(values.get("policy", "")),
         "busy": float(values.get("busy", 0.0)),
         **counts,

@@ -199,7 +199,7 @@ def rate_of(run: Run, load: BacklogLoad) -> Figures:
         # the rest of a decision's time is mostly a wait for a processor
         "decide_cpu_us": sidecar_us / decided if decided else math.nan,
         "rejected": shim.since_first_container("Rejected", 0),
-        "placed_natively": shim.since_first_container("PlacedNatively", 0),
+        "placed_by_capacity_scheduler": shim.since_first_container("PlacedByCapacityScheduler", 0),
         "least_free": _least_free(seen, load),
     }
 
@@ -311,7 +311,7 @@ ROWS: Final = (
     ("decide_p99_us", "decide p99, µs", ",.0f"),
     ("decide_cpu_us", "sidecar CPU a decision, µs", ",.0f"),
     ("rejected", "rejected", ",.0f"),
-    ("placed_natively", "placed natively", ",.0f"),
+    ("placed_by_capacity_scheduler", "placed natively", ",.0f"),
     ("least_free", "slots free, least", ".0%"),
 )
 WORDS: Final = {

@@ -150,7 +150,7 @@ def write_report(path: Path, content: dict[str, Any]) -> None:
         raise BenchError(f"--out {path}: {error.strerror or error}; name a file that can be written") from error
 
 
-COUNTED_PER_MODE: Final = ("rejected", "placed_natively", "containers_missing", "attempts_not_finished")
+COUNTED_PER_MODE: Final = ("rejected", "placed_by_capacity_scheduler", "containers_missing", "attempts_not_finished")
 
 
 def figures_of(run: Run, containers_wanted: int) -> Figures:
@@ -182,7 +182,7 @@ def figures_of(run: Run, containers_wanted: int) -> Figures:
         "decide_p50_us": shim.decide_us(P50),
         "decide_p99_us": shim.decide_us(P99),
         "rejected": shim.value("Rejected", absent=0),
-        "placed_natively": shim.value("PlacedNatively", absent=0),
+        "placed_by_capacity_scheduler": shim.value("PlacedByCapacityScheduler", absent=0),
         "containers_missing": max(0, containers_wanted - commits["total"]),
         # SLS reports an AM's end to its node and to the RM at about the same time: if the node is heard first, the RM
         # takes the AM for failed, after all of its tasks have run
@@ -277,7 +277,7 @@ SPAN_ROWS: Final = (
     ("decide_p50_us", "decide p50, µs", ",.0f"),
     ("decide_p99_us", "decide p99, µs", ",.0f"),
     ("rejected", "rejected", ",.0f"),
-    ("placed_natively", "placed natively", ",.0f"),
+    ("placed_by_capacity_scheduler", "placed natively", ",.0f"),
     ("containers_missing", "containers missing", ",.0f"),
 )
 

@@ -149,7 +149,7 @@ class Row:
     served_per_s: float = 0.0
     """Jobs over the time from the first ask for tasks to the last commit of a job's first task."""
     conflict_fraction: float | None = None
-    placed_natively: int = 0
+    placed_by_capacity_scheduler: int = 0
     engines: dict[str, Any] | None = None
     failure: str | None = None
 
@@ -193,7 +193,7 @@ def measured(row: Row, run: Run) -> Row:
         span_s=round((seen["completions"]["last_ms"] - seen["commits"]["first_ms"]) / 1000, 2),
         served_per_s=round(len(served) / took_s, 2) if took_s > 0 else 0.0,
         conflict_fraction=round(conflicted / committed, 4) if committed else None,
-        placed_natively=int(seen["shim"].get("PlacedNatively", 0)),
+        placed_by_capacity_scheduler=int(seen["shim"].get("PlacedByCapacityScheduler", 0)),
         engines=engines,
     )
 
@@ -210,7 +210,7 @@ def copies_table(rows: Sequence[Row]) -> Table:
                 *(row.load, str(row.copies), row.conflicts, row.transactions),
                 *(row.span_s, _over(row.span_s, one.get(row.load, row).span_s)),
                 *(row.served_per_s, _over(row.served_per_s, one.get(row.load, row).served_per_s)),
-                *(row.conflict_fraction, str(row.placed_natively)),
+                *(row.conflict_fraction, str(row.placed_by_capacity_scheduler)),
             )
             for row in rows
         ],

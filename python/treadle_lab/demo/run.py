@@ -172,7 +172,8 @@ _REJECTED = "Rejected"
 class JobResult:
     """A job's end.
 
-    `containers` is counted from the RM's audit log; `placed_natively` is what anyone but the committer committed.
+    `containers` is counted from the RM's audit log; `placed_by_capacity_scheduler` is what no committer
+    committed.
     """
 
     name: str
@@ -181,7 +182,7 @@ class JobResult:
     seconds: float
     containers: int
     placed_by_treadle: int
-    placed_natively: int
+    placed_by_capacity_scheduler: int
     phase: str
     queue: str
     engine: str = ""
@@ -273,7 +274,7 @@ class Report:
             table.add_column(title, justify="right")
         table.add_column("engine" if self.engines else "phase")
         for job in self.jobs:
-            counts = (job.containers, job.placed_by_treadle, job.placed_natively)
+            counts = (job.containers, job.placed_by_treadle, job.placed_by_capacity_scheduler)
             table.add_row(
                 *(job.name, job.framework, job.queue, job.state, f"{job.seconds:.1f}", *map(str, counts)),
                 job.engine if self.engines else job.phase,
@@ -520,4 +521,4 @@ def run_engines_demo(folder: Path, say: Say, show: Show) -> Report:
 
 def _at_home(cluster: MiniCluster) -> bool:
     shown = roster_of(cluster).get("engines", {})
-    return {name: each["served_by"] for name, each in shown.items()} == {name: name for name in ENGINES}
+    return {name: each["fallback"] for name, each in shown.items()} == {name: name for name in ENGINES}

@@ -240,7 +240,7 @@ def _kept(result: Run) -> dict[str, Any]:
         "figures": figures_of(jobs),
         "completion_ms": np.rint(1000.0 * completion_s(jobs)).astype(np.int64).tolist(),
         "use": summary.utilisation,
-        "share_error": summary.share_error if len(summary.leaf_shares) > 1 else None,
+        "share_deviation": summary.share_deviation if len(summary.leaf_shares) > 1 else None,
     }
 
 

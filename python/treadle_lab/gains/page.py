@@ -82,8 +82,8 @@ def _rows(cell: Simulated, document: Mapping[str, Any], other: Mapping[str, Any]
         yield row(figure, value, "s" if figure.startswith(("completion", "wait")) else "1")
     for resource, used in document["use"].items():
         yield row(f"use of {resource}", used, "1")
-    if document["share_error"] is not None:
-        yield row(DISTANCE, document["share_error"], "1")
+    if document["share_deviation"] is not None:
+        yield row(DISTANCE, document["share_deviation"], "1")
     if "bound_s" in document:
         yield Row(MEAN, BOUND, cell.x, cell.seed, document["bound_s"], "s")
     if other is not None and cell.policy != BASELINE:

@@ -416,15 +416,15 @@ class Played:
     """Whether the machine kept up; None: it was not measured."""
 
     @property
-    def placed_natively(self) -> int:
+    def placed_by_capacity_scheduler(self) -> int:
         """Containers that the stock scheduler placed in Treadle's stead."""
-        return int(self.shim.get("PlacedNatively", 0))
+        return int(self.shim.get("PlacedByCapacityScheduler", 0))
 
     def as_json(self) -> dict[str, Any]:
         """Return what a results file says of it."""
         return {
             "span_ms": self.span_ms,
-            "placed_natively": self.placed_natively,
+            "placed_by_capacity_scheduler": self.placed_by_capacity_scheduler,
             "completion_ms": [job.completion_ms for job in self.jobs],
             "pace": None if self.pace is None else asdict(self.pace),
         }
@@ -451,8 +451,8 @@ def facts_of(draws: Sequence[Draw]) -> dict[str, Any]:
 
 def _faults(run: Played) -> Iterator[str]:
     yield from (f"{job.name} ended as {job.status}" for job in run.jobs if job.status != SUCCEEDED)
-    if run.placed_natively:
-        yield f"the stock scheduler placed {run.placed_natively} containers in Treadle's stead"
+    if run.placed_by_capacity_scheduler:
+        yield f"the stock scheduler placed {run.placed_by_capacity_scheduler} containers in Treadle's stead"
     if run.pace is not None and not run.pace.kept_up:
         yield str(run.pace)
 

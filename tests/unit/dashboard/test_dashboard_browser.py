@@ -34,7 +34,7 @@ def explain(application: str) -> dict[str, Any]:
     facts = {"ahead_in_queue": 1, "asking_in_queue": 3, "order": "fifo", "share": "capacity"}
     facts |= {"containers": 2, "asked_for": 2, "proposed": 0}
     told = {"application": application, "name": HOSTILE, "user": "ann", "queue": "root.a", "state": "active"}
-    return {**told, "facts": facts, "asks": [ASK], "left_out": 0, "turned_down": {"user_limit": 4}}
+    return {**told, "facts": facts, "asks": [ASK], "left_out": 0, "rejected": {"user_limit": 4}}
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,7 @@ def test_a_cluster_that_is_well_is_shown_and_kept(looking: Looking) -> None:
     shown = {row["path"]: row for row in looking.read("queues")["queues"]}
     assert shown["root.a"]["owed"] == pytest.approx(0.5)
     (row,) = looking.read("jobs")["running"]
-    assert (row["place"], row["placed"], row["placed_natively"], row["expected_ms"]) == (1, 5, 1, 120_000)
+    assert (row["place"], row["placed"], row["placed_by_capacity_scheduler"], row["expected_ms"]) == (1, 5, 1, 120_000)
     assert looking.read("decisions")["rejected"] == {"NodeFull": 2, "UserLimit": 0}
     assert "queue root.a owed" in looking.history.names()
 
@@ -152,12 +152,12 @@ STARVING = treadle(
         (broken("nodes"), "nodes and queues", "pages show old figures"),
         (lambda cluster: setattr(cluster, "nodes", [{"no": "id"}]), "nodes and queues", "another form"),
         (
-            engine(alive=False, served_by="main", committed=7, starts=1, error="killed"),
+            engine(alive=False, fallback="main", committed=7, starts=1, error="killed"),
             "engine batch",
             "the engine batch is dead; main serves its applications",
         ),
         (
-            engine(alive=False, served_by="main", starts=0),
+            engine(alive=False, fallback="main", starts=0),
             "engine batch",
             "the engine batch has not answered yet; main serves its",
         ),
@@ -263,8 +263,8 @@ def test_what_observe_only_found_is_a_metric_in_that_mode_alone(
     looking: Looking, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "WAIT_S", 60.0)
-    tally = {"same_node": 3, "other_node": "x", "stock_only": 2, "later": 1}
-    unknown = {"same_node": 1, "other_node": 0, "stock_only": 0}
+    tally = {"same_node": 3, "other_node": "x", "capacity_scheduler_only": 2, "later": 1}
+    unknown = {"same_node": 1, "other_node": 0, "capacity_scheduler_only": 0}
     found = {"total": tally, "by_queue": {"root.a": tally, "root.b": "rubbish", "": unknown}}
     asked = BackgroundQuestion[dict[str | None, Agreement]](lambda: agreements_of(found), {})
     monkeypatch.setattr(looking.collector, "_observed", asked)
@@ -279,13 +279,13 @@ def test_what_observe_only_found_is_a_metric_in_that_mode_alone(
     assert shown() == [
         'treadle_observed_placements_total{proposed="same_node"} 3.0',
         'treadle_observed_placements_total{proposed="other_node"} 0.0',
-        'treadle_observed_placements_total{proposed="stock_only"} 2.0',
+        'treadle_observed_placements_total{proposed="capacity_scheduler_only"} 2.0',
         'treadle_queue_observed_placements_total{proposed="same_node",queue="root.a"} 3.0',
         'treadle_queue_observed_placements_total{proposed="other_node",queue="root.a"} 0.0',
-        'treadle_queue_observed_placements_total{proposed="stock_only",queue="root.a"} 2.0',
+        'treadle_queue_observed_placements_total{proposed="capacity_scheduler_only",queue="root.a"} 2.0',
         'treadle_queue_observed_placements_total{proposed="same_node",queue=""} 1.0',
         'treadle_queue_observed_placements_total{proposed="other_node",queue=""} 0.0',
-        'treadle_queue_observed_placements_total{proposed="stock_only",queue=""} 0.0',
+        'treadle_queue_observed_placements_total{proposed="capacity_scheduler_only",queue=""} 0.0',
     ]
 
 

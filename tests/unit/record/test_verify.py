@@ -179,7 +179,11 @@ def test_what_a_file_says_of_the_engine_s_state_is_passed_over(
         ("settings", {"source": {"file": "t.yaml"}}, "settings that cannot be read: source.text: Field required"),
         ("tick", {"us": -1}, "a tick that cannot be read: us: "),
         ("tick", {"reading": {"source": None, "refusal": [], "bytes": 0}}, "a tick that cannot be read: reading."),
-        ("tick", {"beside": [{"is": "System", "columns": []}]}, "a tick that cannot be read: KeyError: 'System'"),
+        (
+            "tick",
+            {"offline_events": [{"is": "System", "columns": []}]},
+            "a tick that cannot be read: KeyError: 'System'",
+        ),
     ],
 )
 def test_a_record_that_is_not_right_is_refused_with_its_field(

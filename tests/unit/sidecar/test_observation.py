@@ -19,7 +19,16 @@ from treadle.wire.schema import FrameFlag
 ONE, TWO = 1, 2
 OBSERVE, SNAPSHOT, MORE = FrameFlag.OBSERVE, FrameFlag.OBSERVE | FrameFlag.SNAPSHOT, FrameFlag.OBSERVE | FrameFlag.MORE
 START_MS = 1_700_000_000_000
-COLUMNS = ("same_node", "other_node", "stock_only", "earlier", "earlier_ms", "later", "later_ms", "waiting")
+COLUMNS = (
+    "same_node",
+    "other_node",
+    "capacity_scheduler_only",
+    "earlier",
+    "earlier_ms",
+    "later",
+    "later_ms",
+    "waiting",
+)
 
 
 class Cluster:
@@ -329,7 +338,7 @@ def test_names_are_bounded_and_printable(cluster: Cluster, monkeypatch: pytest.M
         cluster.stock_places(priority, ONE, priority=priority)
     cluster.frame(2000)
     shown = cluster.observation.shown()
-    assert {name: tally["stock_only"] for name, tally in shown["by_queue"].items()} == {
+    assert {name: tally["capacity_scheduler_only"] for name, tally in shown["by_queue"].items()} == {
         "root.a": 1,
         "root. " + "b" * 250: 1,
         "(others)": 2,

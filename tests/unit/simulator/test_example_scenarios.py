@@ -49,7 +49,7 @@ def test_the_package_has_every_example_but_those_of_the_traces(cli: Cli) -> None
     installed = {name for name in examples() if not name.startswith("google")}
     assert installed == {file.stem for file in SCENARIOS if not file.stem.startswith("google")}
     shown = cli(["simulate", "--example", "racks", "--policy", "fair"]).out
-    assert "fair" in shown and "share error" in shown
+    assert "fair" in shown and "share deviation" in shown
 
 
 @pytest.mark.parametrize(

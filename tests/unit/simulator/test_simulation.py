@@ -164,7 +164,7 @@ def test_queues_share_by_their_guarantees() -> None:
     used = run.measurements.windows[0].used[:, 1]
     assert used.tolist() == pytest.approx([8, 6, 2], abs=0.1)
     assert run.measurements.windows[0].jain == pytest.approx(1.0, abs=0.01)
-    assert run.measurements.windows[0].share_error == pytest.approx(0.0, abs=0.01)
+    assert run.measurements.windows[0].share_deviation == pytest.approx(0.0, abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ async function showOverview() {
       overview.totals_s),
     section("used", await overTime([["memory used", "memory"], ["vcores used", "cores"]], percent, { top: 1 })),
     section("placements a second", await overTime(
-      [["rate Committed", "by Treadle"], ["rate PlacedNatively", "by the stock scheduler"]], perSecond)),
+      [["rate Committed", "by Treadle"], ["rate PlacedByCapacityScheduler", "by the stock scheduler"]], perSecond)),
     section("jobs", await overTime([["jobs", "not ended"], ["jobs running", "running"]], plain)),
     section("Treadle schedules", await overTime([["schedules", "part of the time"]], percent, { top: 1 })),
     wide(section("what changed", events)),
@@ -167,7 +167,8 @@ async function showJobs() {
     ["came as", "number", (row) => row.place], ["progress", "number", (row) => percent(row.progress)],
     ["runs since", "number", (row) => duration(row.elapsed_ms / 1000)], ["left, by progress", "number", left],
     ["containers", "number", (row) => row.containers], ["by Treadle", "number", (row) => row.placed ?? ""],
-    ["natively", "number", (row) => row.placed_natively ?? ""], ["reserved MB", "number", (row) => row.reserved_mb]];
+    ["natively", "number", (row) => row.placed_by_capacity_scheduler ?? ""],
+    ["reserved MB", "number", (row) => row.reserved_mb]];
   const expected = (mark) => (row) => {
     const value = (row.expected_ms || {})[mark];
     return value === undefined ? "" : `${duration(value / 1000)} (${value > row.elapsed_ms ? "+" : ""}` +
@@ -198,7 +199,8 @@ async function showDecisions() {
       html("p", { className: "soft" }, `counters and times ${countedSince(found.counted_since_s)}`)), found.at_s),
     section("time of a decision", await overTime([["decide p50", "half within"], ["decide p99", "99 % within"]], milliseconds)),
     section("proposals a second", await overTime([["rate Proposals", "proposed"], ["rate Committed", "placed"],
-      ["rate Rejected", "turned down"], ["rate PlacedNatively", "placed by the stock scheduler"]], perSecond)),
+      ["rate Rejected", "turned down"],
+      ["rate PlacedByCapacityScheduler", "placed by the stock scheduler"]], perSecond)),
     section("turned down, by reason, since then", table([["reason", "", (row) => row[0]], ["proposals", "number", (row) => row[1]],
       ["a second now", "number", (row) => perSecond((found.rates[`Rejected${row[0]}`]) || 0)]], reasons)),
   ];
@@ -206,7 +208,7 @@ async function showDecisions() {
     reasons.slice(0, 8).map(([reason]) => [`rate Rejected${reason}`, reason]), perSecond)));
   if (found.engines.length) {
     parts.push(wide(section("engines", table([["engine", "", (row) => row.engine],
-      ["lives", "", (row) => (row.lives ? "yes" : "no")], ["served by", "", (row) => row.served_by],
+      ["lives", "", (row) => (row.lives ? "yes" : "no")], ["served by", "", (row) => row.fallback],
       ["applications", "number", (row) => row.applications], ["policy", "", (row) => row.policy],
       ["busy", "number", (row) => percent(row.busy)], ["placed", "number", (row) => row.committed],
       ["conflicts", "number", (row) => row.conflicts], ["retries", "number", (row) => row.retries],
@@ -237,7 +239,7 @@ async function showApplication(id) {
     parts.push(wide(section(`${why.application} (${why.name}) of ${why.user} in ${why.queue}: ${why.state}`,
       html("p", {}, line), ...(why.starved || []).map((text) => html("p", { className: "fail" }, text)),
       html("p", { className: "soft" }, `as of ${when(found.asked_s)}`))));
-    const refused = Object.entries(why.turned_down);
+    const refused = Object.entries(why.rejected);
     if (refused.length) parts.push(section("turned down so far", table([["reason", "", (row) => row[0].replaceAll("_", " ")],
       ["proposals", "number", (row) => row[1]]], refused)));
     for (const ask of why.asks) {
@@ -312,7 +314,7 @@ function listen() {
   events.addEventListener("look", (event) => {
     const told = JSON.parse(event.data);
     skew = told.now_s - Date.now() / 1000;
-    looked = told.looked_s;
+    looked = told.polled_s;
     serverSilent = null;
     const asks = location.hash.startsWith("#application");
     // a question costs the engine something: the page of an application is drawn once, only an unreadable document is read again

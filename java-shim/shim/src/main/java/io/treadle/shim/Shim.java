@@ -89,7 +89,7 @@ public class Shim {
     metrics.gauge("LeaseHeld", () -> lease.held() ? 1 : 0);
     metrics.gauge("LeaseFlips", lease::flips);
     metrics.gauge("Snapshots", mirror::snapshots);
-    metrics.gauge("Escapes", escapes::count);
+    metrics.gauge("CaughtExceptions", escapes::count);
     metrics.gauge("Stalled", () -> pipeline.starving() ? 1 : 0);
     metrics.gauge("Schedules", () -> schedules() ? 1 : 0);
     journal.onMark(this::signal);

@@ -30,8 +30,8 @@ public final class Tally {
     Path path = Paths.get(file);
     StringBuilder lines = new StringBuilder();
     lines.append(numbers.get("Proposals")).append(' ').append(numbers.get("Committed")).append(' ')
-        .append(numbers.get("Rejected")).append(' ').append(numbers.get("PlacedNatively")).append(' ')
-        .append(numbers.get("Escapes")).append('\n');
+        .append(numbers.get("Rejected")).append(' ').append(numbers.get("PlacedByCapacityScheduler")).append(' ')
+        .append(numbers.get("CaughtExceptions")).append('\n');
     natives.forEach((reason, count) ->
         lines.append("native ").append(count).append(' ').append(reason).append('\n'));
     byte[] bytes = lines.toString().getBytes(StandardCharsets.UTF_8);

@@ -76,8 +76,8 @@ public class StubEngineTest {
       await("all are counted as committed", () -> scheduler.numbers().get("Committed") == 1 + CONTAINERS);
       Map<String, Long> numbers = scheduler.numbers();
       assertEquals(1L, (long) numbers.get("LeaseHeld"));
-      assertEquals(0L, (long) numbers.get("PlacedNatively"));
-      assertEquals(0L, (long) numbers.get("Escapes"));
+      assertEquals(0L, (long) numbers.get("PlacedByCapacityScheduler"));
+      assertEquals(0L, (long) numbers.get("CaughtExceptions"));
     }
   }
 }

@@ -42,7 +42,7 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
     FRAME_BYTES("Bytes of frames that were answered"),
     REPLY_BYTES("Bytes of answers"),
     PROPOSALS("Proposals in answers"),
-    PLACED_NATIVELY("Containers that the stock scheduler placed"),
+    PLACED_BY_CAPACITY_SCHEDULER("Containers that the stock scheduler placed"),
     TRANSACTIONS_TAKEN_BACK("Transactions that were committed in part and taken back"),
     PLACED_FOR_NEGLECTED("Containers for requests that the engine left waiting next to idle room"),
     COMMIT_WALL_NANOS("Time to commit or turn down proposals"),
@@ -248,7 +248,7 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
   /** A container was placed. */
   public void placed(ApplicationId application, boolean byTreadle) {
     if (!byTreadle) {
-      add(Counter.PLACED_NATIVELY, 1);
+      add(Counter.PLACED_BY_CAPACITY_SCHEDULER, 1);
     }
     synchronized (placements) {
       placements.computeIfAbsent(application, id -> new long[2])[byTreadle ? 0 : 1]++;

@@ -32,7 +32,8 @@ class ShimMetricsTest {
   private static final ObjectName BEAN = bean();
   private static final List<String> NUMBERS = Arrays.asList("ModeEnforce", "Frames",
       "FrameBytes", "ReplyBytes", "Proposals", "Committed", "Rejected", "RejectedNodeFull", "RejectedUserLimit",
-      "RejectedUnknownApplication", "PlacedNatively", "DecideP50Us", "DecideP99Us", "CommitWallNanos", "CommitCpuNanos",
+      "RejectedUnknownApplication", "PlacedByCapacityScheduler",
+      "DecideP50Us", "DecideP99Us", "CommitWallNanos", "CommitCpuNanos",
       "LinkCpuNanos", "FrameNanos", "AnswerWaitNanos", "SidecarStarts", "LinkFailures");
   private static final List<String> TEXTS =
       Arrays.asList("Mode", "LastError", "Policy", "Learned", "Warnings", "Refusal");

@@ -63,7 +63,7 @@ class AnswerFlagsInRmTest {
     assertEquals(0, TestRms.number(rm, "Committed"));
     ScriptedEngine.script(frame -> flagged(frame, AGAIN));
     TestRms.await(rm, "LeaseHeld", 1);
-    long before = TestRms.number(rm, "PlacedNatively");
+    long before = TestRms.number(rm, "PlacedByCapacityScheduler");
     am.allocate("*", 1024, 1, Collections.emptyList());
     ScriptedEngine.script(frame -> frame.limit() < 2
         ? frame.answer()
@@ -71,10 +71,10 @@ class AnswerFlagsInRmTest {
     TestRms.heartbeatUntil(node, "it is committed, or the lease has run out",
         () -> TestRms.number(rm, "LeaseHeld") == 0);
     assertEquals(1, TestRms.number(rm, "Committed"), "the lease was held for a while");
-    assertEquals(before, TestRms.number(rm, "PlacedNatively"));
+    assertEquals(before, TestRms.number(rm, "PlacedByCapacityScheduler"));
     am.allocate("*", 1024, 1, Collections.emptyList());
     TestRms.heartbeatUntil(node, "the stock scheduler places",
-        () -> TestRms.number(rm, "PlacedNatively") == before + 1);
+        () -> TestRms.number(rm, "PlacedByCapacityScheduler") == before + 1);
   }
 
   @Test

@@ -101,7 +101,7 @@ class ForkedHadoopTest {
         seen.put("Refusal", TestRms.text(rm, "Refusal"));
         seen.put("LastError", TestRms.text(rm, "LastError"));
         seen.put("LeaseHeld", Long.toString(TestRms.number(rm, "LeaseHeld")));
-        seen.put("PlacedNatively", Long.toString(TestRms.number(rm, "PlacedNatively")));
+        seen.put("PlacedByCapacityScheduler", Long.toString(TestRms.number(rm, "PlacedByCapacityScheduler")));
         return seen;
       } finally {
         rm.stop();
@@ -121,7 +121,7 @@ class ForkedHadoopTest {
       Map<String, String> seen = run(fork, "observe_only");
       assertTrue(seen.get("Refusal").contains("lacks what Treadle needs"), seen.toString());
       assertTrue(seen.get("Refusal").contains("LeafQueue." + member), seen.toString());
-      assertEquals("1", seen.get("PlacedNatively"));
+      assertEquals("1", seen.get("PlacedByCapacityScheduler"));
       assertTrue(String.valueOf(fork.call(SelfCheck.class, "verdict")).contains("LeafQueue." + member));
     }
   }

@@ -55,7 +55,7 @@ class GuaranteesInRmTest {
     Await.until("it is refused", () -> text("Refusal").contains(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS));
     assertTrue(text("Refusal").contains("policy.share.kind"));
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-    TestRms.await(rm, "PlacedNatively", 1);
+    TestRms.await(rm, "PlacedByCapacityScheduler", 1);
     assertEquals(0, number("Committed"));
     assertFalse(ScriptedEngine.frames().get(0).observe(), "nothing was known of the policy");
     Await.until("frames are to be observed", () -> {
@@ -69,6 +69,6 @@ class GuaranteesInRmTest {
     });
     TestRms.launchByEngine(rm, 1024);
     TestRms.await(rm, "Committed", 1);
-    TestRms.await(rm, "PlacedNatively", 1);
+    TestRms.await(rm, "PlacedByCapacityScheduler", 1);
   }
 }

@@ -83,7 +83,7 @@ class LinkInRmTest {
     TestRms.heartbeatUntil(node, "3 containers and the AM are there", () -> TestRms.containers(rm, node) == 4);
     assertEquals(3, am.allocate(Collections.emptyList(), Collections.emptyList()).getAllocatedContainers().size());
     Await.until("they are counted", () -> number("Committed") == 4);
-    assertEquals(0, number("PlacedNatively"));
+    assertEquals(0, number("PlacedByCapacityScheduler"));
     String placements = "{\"" + am.getApplicationAttemptId().getApplicationId() + "\":{\"treadle\":4,\"native\":0}}";
     Await.until("they are counted by application",
         () -> scheduler().shim().metrics().getPlacements().equals(placements));
@@ -134,7 +134,7 @@ class LinkInRmTest {
     });
     awaitLease(0);
     TestRms.launch(rm, app, node);
-    TestRms.await(rm, "PlacedNatively", 1);
+    TestRms.await(rm, "PlacedByCapacityScheduler", 1);
     Await.until("it says why", () -> TestRms.text(rm, "LastError").equals("gone"));
   }
 
@@ -154,7 +154,7 @@ class LinkInRmTest {
     start(script);
     Await.until("it says why", () -> TestRms.text(rm, "LastError").contains(why));
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-    TestRms.await(rm, "PlacedNatively", 1);
+    TestRms.await(rm, "PlacedByCapacityScheduler", 1);
     assertEquals(0, number("LeaseFlips"));
     assertEquals(0, number("Committed"));
   }
@@ -182,7 +182,7 @@ class LinkInRmTest {
       // the link still waits: nobody but the clock has opened the gate
       assertEquals(failures, number("LinkFailures"));
       TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-      TestRms.await(rm, "PlacedNatively", 1);
+      TestRms.await(rm, "PlacedByCapacityScheduler", 1);
       Await.until("the answer is late",
           () -> System.nanoTime() - asked.get() > TimeUnit.MILLISECONDS.toNanos(1100));
     } finally {
@@ -205,7 +205,7 @@ class LinkInRmTest {
     Await.until("three conversations have failed", () -> number("LinkFailures") >= 3);
     awaitLease(0);
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-    TestRms.await(rm, "PlacedNatively", 1);
+    TestRms.await(rm, "PlacedByCapacityScheduler", 1);
     assertFalse(TestRms.text(rm, "LastError").isEmpty());
     int before = ScriptedEngine.frames().size();
     ScriptedEngine.script(Frame::answer);
@@ -286,7 +286,7 @@ class LinkInRmTest {
     awaitLease(1);
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
     frames(2);
-    TestRms.await(rm, "PlacedNatively", 1);
+    TestRms.await(rm, "PlacedByCapacityScheduler", 1);
     assertEquals(0, number("Committed"));
     assertTrue(ScriptedEngine.frames().stream().allMatch(Frame::observe));
   }
@@ -300,7 +300,7 @@ class LinkInRmTest {
     awaitLease(0);
     Await.until("the engine is closed", () -> ScriptedEngine.open() == 0);
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-    TestRms.await(rm, "PlacedNatively", 1);
+    TestRms.await(rm, "PlacedByCapacityScheduler", 1);
     conf.set(ShimConfig.MODE, "observe_only");
     TestRms.refresh(rm, conf);
     awaitLease(1);
@@ -313,7 +313,7 @@ class LinkInRmTest {
     Await.until("frames are for committing", () -> !frames.get(frames.size() - 1).observe());
     awaitLease(1);
     TestRms.launchByEngine(rm, 1024);
-    TestRms.await(rm, "PlacedNatively", 1);
+    TestRms.await(rm, "PlacedByCapacityScheduler", 1);
     Await.until("the AM is counted", () -> number("Committed") == 1);
   }
 
@@ -347,14 +347,14 @@ class LinkInRmTest {
       observed.countDown();
       Await.until("the engine is asked what to commit", () -> !lastFrame().observe());
       TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-      TestRms.await(rm, "PlacedNatively", 2);
+      TestRms.await(rm, "PlacedByCapacityScheduler", 2);
     } finally {
       observed.countDown();
       enforced.countDown();
     }
     awaitLease(1);
     TestRms.launchByEngine(rm, 1024);
-    TestRms.await(rm, "PlacedNatively", 2);
+    TestRms.await(rm, "PlacedByCapacityScheduler", 2);
   }
 
   @Test
@@ -370,13 +370,13 @@ class LinkInRmTest {
       Await.until("the engine is asked what to commit", () -> !lastFrame().observe());
       assertEquals(1, number("LeaseHeld"));
       TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-      TestRms.await(rm, "PlacedNatively", 1);
+      TestRms.await(rm, "PlacedByCapacityScheduler", 1);
     } finally {
       enforced.countDown();
     }
     Await.until("an answer is committed", () -> number("Proposals") > 0);
     TestRms.launchByEngine(rm, 1024);
-    TestRms.await(rm, "PlacedNatively", 1);
+    TestRms.await(rm, "PlacedByCapacityScheduler", 1);
   }
 
   private static Frame lastFrame() {
@@ -403,7 +403,7 @@ class LinkInRmTest {
     Await.until("the error is shown",
         () -> TestRms.text(rm, "LastError").contains("no.such.Engine"));
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-    TestRms.await(rm, "PlacedNatively", 1);
+    TestRms.await(rm, "PlacedByCapacityScheduler", 1);
   }
 
   @Test
@@ -416,6 +416,6 @@ class LinkInRmTest {
     am.allocate("*", 1024, 3, Collections.<ContainerId>emptyList());
     Await.until("all are placed", () -> TestRms.containers(rm, node) == 4);
     Await.until("they are counted", () -> number("Committed") == 4);
-    assertEquals(0, number("PlacedNatively"));
+    assertEquals(0, number("PlacedByCapacityScheduler"));
   }
 }

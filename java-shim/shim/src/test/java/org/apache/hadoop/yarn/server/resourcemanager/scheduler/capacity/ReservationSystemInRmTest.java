@@ -105,7 +105,7 @@ class ReservationSystemInRmTest {
     // a commit changes the node first, and the queue a moment later
     Await.until("the queue has them too", () ->
         scheduler().getQueue(reservation.toString()).getQueueResourceUsage().getUsed().getMemorySize() == 3072);
-    assertEquals(0, TestRms.number(rm, "PlacedNatively"));
+    assertEquals(0, TestRms.number(rm, "PlacedByCapacityScheduler"));
     assertEquals("", TestRms.text(rm, "Refusal"));
   }
 }

@@ -85,7 +85,7 @@ class StarvationInRmTest {
     RMApp neglected = TestRms.submit(rm, 1024);
     heartbeatUntil("the shim has placed the AM", () -> TestRms.isAllocated(neglected));
     TestRms.await(rm, "PlacedForNeglected", 1);
-    assertEquals(0, number("PlacedNatively"));
+    assertEquals(0, number("PlacedByCapacityScheduler"));
     assertEquals(1, number("LeaseHeld"));
   }
 

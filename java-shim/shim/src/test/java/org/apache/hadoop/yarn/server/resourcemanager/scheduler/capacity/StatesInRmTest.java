@@ -193,7 +193,7 @@ class StatesInRmTest {
     assertTrue(number("RejectedInternalError") > 0);
     assertTrue(number("LinkFailures") > 0);
     TestRms.heartbeatUntil(node, "the stock scheduler has placed the AM", () -> TestRms.isAllocated(app));
-    TestRms.await(rm, "PlacedNatively", 1);
+    TestRms.await(rm, "PlacedByCapacityScheduler", 1);
   }
 
   @Test

@@ -57,7 +57,7 @@ final class TestRms {
   /** Stops one in which nothing of ours may have failed. */
   static void stop(MockRM rm) {
     rm.stop();
-    assertEquals(0L, scheduler(rm).shim().metrics().numbers().get("Escapes"));
+    assertEquals(0L, scheduler(rm).shim().metrics().numbers().get("CaughtExceptions"));
   }
 
   static TreadleScheduler scheduler(MockRM rm) {

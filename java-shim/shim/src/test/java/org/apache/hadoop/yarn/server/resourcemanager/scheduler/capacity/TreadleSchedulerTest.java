@@ -42,11 +42,11 @@ class TreadleSchedulerTest {
       am.allocateAndWaitForContainers("*", 3, 1024, node);
       assertEquals(4096, TestRms.scheduler(rm).getNode(node.getNodeId()).getAllocatedResource().getMemorySize());
       // what a heartbeat placed is counted a moment after an AM can have it
-      TestRms.await(rm, "PlacedNatively", 4);
+      TestRms.await(rm, "PlacedByCapacityScheduler", 4);
       String placements = "{\"" + app.getApplicationId() + "\":{\"treadle\":0,\"native\":4}}";
       Await.until("they are counted by application",
           () -> TestRms.scheduler(rm).shim().metrics().getPlacements().equals(placements));
-      assertEquals(0L, numbers(rm).get("Escapes"));
+      assertEquals(0L, numbers(rm).get("CaughtExceptions"));
       assertEquals(0L, numbers(rm).get("Frames"));
     }
   }
@@ -142,8 +142,8 @@ class TreadleSchedulerTest {
       ScriptedEngine.script(ScriptedEngine::proposeAll);
       TestRms.launchByEngine(rm, app);
       assertEquals(1, spy.getNode(node.getNodeId()).getNumContainers());
-      assertEquals(0L, numbers(rm).get("PlacedNatively"));
-      assertEquals(0L, numbers(rm).get("Escapes"));
+      assertEquals(0L, numbers(rm).get("PlacedByCapacityScheduler"));
+      assertEquals(0L, numbers(rm).get("CaughtExceptions"));
     }
     assertEquals(0, ScriptedEngine.open());
   }
@@ -163,7 +163,7 @@ class TreadleSchedulerTest {
         assertEquals(2, links(before).size());
         TestRms.launchByEngine(second, 1024);
         Await.until("the container is counted", () -> numbers(second).get("Committed") == 1L);
-        assertEquals(0L, numbers(second).get("PlacedNatively"));
+        assertEquals(0L, numbers(second).get("PlacedByCapacityScheduler"));
         assertEquals(0L, numbers(first).get("Committed"));
         second.stop();
         assertTrue(numbers(first).get("LeaseHeld") == 1L, "one that stops takes nothing from the other");
