@@ -26,13 +26,13 @@ def install_extra(extra: str) -> str:
     return f"pip install 'treadle-{__version__}-py3-none-any.whl[{extra}]'"
 
 
-STARVED: Final = "starved: queue "
+STALLED: Final = "stalled: queue "
 """Prefix of the engine's line on a queue that stays below its entitlement; the queue's path follows."""
 
 
-def starved_queue(line: str) -> str:
-    """Return the path of the starved queue in a line of the engine; empty for other lines."""
-    return line.removeprefix(STARVED).split(" ")[0] if line.startswith(STARVED) else ""
+def stalled_queue(line: str) -> str:
+    """Return the path of the stalled queue in a line of the engine; empty for other lines."""
+    return line.removeprefix(STALLED).split(" ")[0] if line.startswith(STALLED) else ""
 
 
 def counted(number: int, one: str, many: str = "") -> str:

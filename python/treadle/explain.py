@@ -51,11 +51,11 @@ class Why(StrEnum):
     """No node has the label."""
     LABEL_WITHOUT_ACCESS = "label_without_access"
     """The queue has no access to the label."""
-    NO_SUCH_PLACE = "no_such_place"
+    UNKNOWN_NODES_OR_RACKS = "unknown_nodes_or_racks"
     """The request names only nodes or racks that the cluster lacks."""
     ALL_BLACKLISTED = "all_blacklisted"
     """The application has blacklisted all nodes that are large enough."""
-    NO_NODE_MEETS = "no_node_meets"
+    REQUIREMENTS_UNMET = "requirements_unmet"
     """No node satisfies the application's requirements, or these are invalid."""
     NOT_ACTIVE = "not_active"
     """The ResourceManager has not activated the application: the queue's limit for application masters is reached."""
@@ -67,7 +67,7 @@ class Why(StrEnum):
     """The policy's gate holds it back, or admits no more of it now."""
     QUEUE_MAXIMUM = "queue_maximum"
     """A queue is at its maximum."""
-    GUARANTEED_TO_OTHERS = "guaranteed_to_others"
+    RESERVED_GUARANTEE = "reserved_guarantee"
     """The free resources are guaranteed to sibling queues, which other engines serve."""
     USER_LIMIT = "user_limit"
     """The user is at the limit in the queue, or the application at the limit of its user."""
@@ -77,7 +77,7 @@ class Why(StrEnum):
     """Nodes have no room now."""
     NODES_RESERVED = "nodes_reserved"
     """The policy reserves nodes for another request."""
-    NODES_KEPT_FREE = "nodes_kept_free"
+    NODES_HEADROOM = "nodes_headroom"
     """Nodes have room, but the rest is reserved for the largest request."""
     NODES_REJECTED = "nodes_rejected"
     """The ResourceManager recently rejected the request, or the node."""
@@ -91,18 +91,24 @@ class Why(StrEnum):
     """The request's placement constraint limits the number of the application's own containers on nodes or racks."""
     NEARER_NODE = "nearer_node"
     """It, or an earlier request of its application, waits for a node nearer to its data; others would fit."""
-    TURN = "turn"
+    NOT_REACHED = "not_reached"
     """Others were served first, and the answer was full; or no cycle has reached it yet."""
 
 
 VERDICTS: Final = dict.fromkeys((Why.LARGER_THAN_ANY_NODE, Why.LARGER_THAN_QUEUE), Verdict.NEVER) | dict.fromkeys(
-    (Why.NO_SUCH_LABEL, Why.LABEL_WITHOUT_ACCESS, Why.NO_SUCH_PLACE, Why.ALL_BLACKLISTED, Why.NO_NODE_MEETS),
+    (
+        Why.NO_SUCH_LABEL,
+        Why.LABEL_WITHOUT_ACCESS,
+        Why.UNKNOWN_NODES_OR_RACKS,
+        Why.ALL_BLACKLISTED,
+        Why.REQUIREMENTS_UNMET,
+    ),
     Verdict.MISCONFIGURED,
 )
 """Verdicts of causes other than waiting."""
 
 WORDS: Final = {
-    NodeReason.ELSEWHERE: "it is in another partition",
+    NodeReason.OTHER_PARTITION: "it is in another partition",
     NodeReason.TOO_SMALL: "it is too small even if it were empty",
     NodeReason.UNUSABLE: "the ResourceManager says that it may not be used now",
     NodeReason.NOT_NAMED: "the ask does not name it, its rack, nor lets its locality be relaxed",
@@ -114,11 +120,11 @@ WORDS: Final = {
     "decisions",
     NodeReason.RESERVED: "the policy keeps it free for another ask",
     NodeReason.FULL: "it has no room now",
-    NodeReason.KEPT_FREE: "it has room, but what would be left is kept for larger asks (engine_reservation.headroom)",
-    NodeReason.WOULD_DO: "it would do",
+    NodeReason.HEADROOM: "it has room, but what would be left is kept for larger asks (engine_reservation.headroom)",
+    NodeReason.FITS: "it would do",
 }
-_ROOM: Final = (NodeReason.RESERVED, NodeReason.FULL, NodeReason.KEPT_FREE)
-_MAY_SERVE: Final = (NodeReason.REJECTED, *_ROOM, NodeReason.WOULD_DO)
+_ROOM: Final = (NodeReason.RESERVED, NodeReason.FULL, NodeReason.HEADROOM)
+_MAY_SERVE: Final = (NodeReason.REJECTED, *_ROOM, NodeReason.FITS)
 _OF_QUEUES: Final = (Why.QUEUE_MAXIMUM, Why.LARGER_THAN_QUEUE)
 _STATES: Final = {
     ApplicationState.ACTIVE: "active",
@@ -178,7 +184,7 @@ class AskExplained:
     causes: tuple[Cause, ...]
     """The first one decides the verdict."""
     nodes: Mapping[str, int]
-    """Number of nodes of the partition by reason against them; ``would_do``: usable ones."""
+    """Number of nodes of the partition by reason against them; ``fits``: usable ones."""
     near: Near | None
     """The full node with the least missing."""
     node: str
@@ -324,7 +330,7 @@ class Explainer:
             yield Cause(Why.PROPOSED, "all of it is proposed; the ResourceManager has not answered yet")
         elif why in (Reason.NEW, Reason.PLACED) or (why >= Reason.SATURATED and not against):
             if not against:
-                yield Cause(Why.TURN, self._turn(why, age))
+                yield Cause(Why.NOT_REACHED, self._turn(why, age))
         else:
             ago = f" (as of {counted(age, 'decision')} ago; since then others were served first)" if age else ""
             for cause in self._sentence_of(row, why):
@@ -354,13 +360,13 @@ class Explainer:
             yield Cause(Why.REJECTED, text)
         elif why == Reason.GATE:
             yield Cause(Why.GATE, self._gate(row))
-        elif why in (Reason.QUEUE_MAXIMUM, Reason.GUARANTEED_TO_OTHERS):
+        elif why in (Reason.QUEUE_MAXIMUM, Reason.RESERVED_GUARANTEE):
             yield from self._queues(row, why)
         elif why == Reason.USER_LIMIT:
             yield Cause(Why.USER_LIMIT, self._user(row))
         elif why == Reason.NEARER_NODE:
             yield Cause(Why.NEARER_NODE, "it waits for a node nearer to its data; others would do")
-        elif why == Reason.BEHIND:
+        elif why == Reason.AFTER_EARLIER_REQUEST:
             yield Cause(Why.NEARER_NODE, "another ask of its application, before it, waits for a nearer node")
 
     def _gate(self, row: int) -> str:
@@ -394,10 +400,10 @@ class Explainer:
             else:
                 text = f"queue {path} uses {self.in_words(used)} of its maximum of {self.in_words(maximum)}"
                 yield Cause(Why.QUEUE_MAXIMUM, text, path)
-        if not named and why == Reason.GUARANTEED_TO_OTHERS:
+        if not named and why == Reason.RESERVED_GUARANTEE:
             leaf = self._path(self._leaf(row))
             text = f"the free resources above queue {leaf} are guaranteed to its siblings, which other engines serve"
-            yield Cause(Why.GUARANTEED_TO_OTHERS, text)
+            yield Cause(Why.RESERVED_GUARANTEE, text)
         elif not named:
             yield Cause(Why.QUEUE_MAXIMUM, "a queue was at its maximum when the loop came to it")
 
@@ -589,7 +595,7 @@ class _Nodes:
     def with_room(self, partition: int) -> int:
         """Return the number of nodes of a partition with room that would be usable in its partition."""
         there = self._exists & (self._explainer.view.nodes["partition"] == partition)
-        return int(np.count_nonzero(there & (self.reasons == NodeReason.WOULD_DO)))
+        return int(np.count_nonzero(there & (self.reasons == NodeReason.FITS)))
 
     def near(self) -> Near | None:
         """Return the full node with the smallest missing fraction of its capacity; None if no node is full."""
@@ -611,8 +617,8 @@ class _Nodes:
         return f"{name}: {'; '.join(dict.fromkeys(self._reason_of(int(node)) for node in matches))}"
 
     def _reason_of(self, node: int) -> str:
-        reason = NodeReason(int(self.reasons[node])) if self.here[node] else NodeReason.ELSEWHERE
-        if self.here[node] and reason == NodeReason.ELSEWHERE:
+        reason = NodeReason(int(self.reasons[node])) if self.here[node] else NodeReason.OTHER_PARTITION
+        if self.here[node] and reason == NodeReason.OTHER_PARTITION:
             return "no decision has come to it yet"
         if reason == NodeReason.FULL:
             return f"{WORDS[reason]}: it lacks {self._explainer.in_words(self._lacking[node])}"
@@ -632,7 +638,7 @@ class _Nodes:
             yield Cause(Why.NO_SUCH_LABEL, f"no node has {where}: label one, or ask without the label")
         elif not here:
             yield Cause(Why.NODES_UNUSABLE, "there is no node without a label")
-        if not here or not self.counts or found[NodeReason.WOULD_DO]:
+        if not here or not self.counts or found[NodeReason.FITS]:
             return
         large = here - found[NodeReason.TOO_SMALL]
         if not large:
@@ -642,18 +648,18 @@ class _Nodes:
             return
         unmet = explainer.engine.unmet().get(int(at["application"]), "")
         if unmet and found[NodeReason.NOT_CHOSEN] == large:
-            yield Cause(Why.NO_NODE_MEETS, unmet)
+            yield Cause(Why.REQUIREMENTS_UNMET, unmet)
             return
         usable, unknown = large - found[NodeReason.UNUSABLE], self._unknown_places()
         if usable and found[NodeReason.NOT_NAMED] == usable and unknown:
             text = f"it asks for {', '.join(unknown[:8])} alone, and {where} has no such node or rack"
-            yield Cause(Why.NO_SUCH_PLACE, text)
+            yield Cause(Why.UNKNOWN_NODES_OR_RACKS, text)
         elif usable and found[NodeReason.BLACKLISTED] == usable:
             yield Cause(
                 Why.ALL_BLACKLISTED, f"the application has blacklisted all {usable} nodes that are large enough"
             )
         for reason, count in sorted(found.items(), key=lambda pair: -pair[1]):
-            if count and reason not in (NodeReason.ELSEWHERE, NodeReason.TOO_SMALL):
+            if count and reason not in (NodeReason.OTHER_PARTITION, NodeReason.TOO_SMALL):
                 near = self.near() if reason == NodeReason.FULL else None
                 text = f"{count} of {here} nodes of {where}: {WORDS[reason]}"
                 lacks = ", ".join(f"{value} {name}" for name, value in near.lacks.items()) if near else ""

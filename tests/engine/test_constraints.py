@@ -309,7 +309,7 @@ def test_no_ask_that_the_engine_could_not_place_is_said_to_have_nodes_that_would
         explainer = Explainer(engine)
         for application in range(len(rm.applications)):
             for ask in explainer.explain(application).asks:
-                said = [cause.text for cause in ask.causes if cause.why in (Why.TURN, Why.NEARER_NODE)]
+                said = [cause.text for cause in ask.causes if cause.why in (Why.NOT_REACHED, Why.NEARER_NODE)]
                 assert not said, f"application {application}: {said}, nodes {ask.nodes}"
 
 

@@ -174,19 +174,19 @@ class Research:
             self.rm._commit(self.jobs[job], 0, 0)
 
     def after(self, seconds: int, *, enforce: bool = False) -> list[str]:
-        """Let the engine observe, or decide but place nothing; return what it says of starved queues."""
+        """Let the engine observe, or decide but place nothing; return what it says of stalled queues."""
         self.engine.apply(self.rm.frame())
         self.engine.decide(1000 * seconds, 0 if enforce else 1000, sequence=self.rm.sequence, assume=enforce)
-        return list(self.engine.starved())
+        return list(self.engine.stalled())
 
 
 @pytest.mark.parametrize("share", ["capacity", "hdrf", "drf", "none", "deficit"])
-def test_a_starved_queue_is_named_with_its_cause_after_two_minutes(share: str) -> None:
+def test_a_stalled_queue_is_named_with_its_cause_after_two_minutes(share: str) -> None:
     settings = default_settings() if share == "capacity" else sharing(share)
     cluster = Research(Engine(settings))
     assert [cluster.after(seconds) for seconds in (0, 60, 119)] == [[], [], []]
     (line,) = cluster.after(130)
-    assert line.startswith("starved: queue q4 has 0.0% of the ")
+    assert line.startswith("stalled: queue q4 has 0.0% of the ")
     assert "q2 counts as 50% of 30% because of its cpu, which it does not ask for" in line
     assert cluster.after(200) == [line]
     cluster.run(2, 1)
@@ -229,13 +229,13 @@ def test_a_queue_starves_beside_one_that_has_the_whole_cluster(*, enforce: bool)
     full.run(0, 1)
     full.after(0, enforce=enforce)
     (line,) = full.after(130, enforce=enforce)
-    assert line.startswith("starved: queue q4 has 0.0% of the ")
+    assert line.startswith("stalled: queue q4 has 0.0% of the ")
     full.rm.queues[4].maximum = (0, 0, 0)
     full.after(140, enforce=enforce)
     assert full.after(150, enforce=enforce) == []
 
 
-def test_a_queue_that_gets_its_part_is_not_starved_any_more() -> None:
+def test_a_queue_that_gets_its_part_is_not_stalled_any_more() -> None:
     cluster = Research(Engine(default_settings()))
     cluster.after(0)
     assert cluster.after(130)
@@ -246,7 +246,7 @@ def test_a_queue_that_gets_its_part_is_not_starved_any_more() -> None:
     assert cluster.after(300) == []
 
 
-def test_a_queue_whose_asks_cannot_be_placed_is_not_starved() -> None:
+def test_a_queue_whose_asks_cannot_be_placed_is_not_stalled() -> None:
     """Its asks are larger than any node, or its user is at a limit."""
     large = Research(Engine(default_settings()))
     large.rm.ask(large.jobs[2], 0, 10, (1, 41, 0))
@@ -258,7 +258,7 @@ def test_a_queue_whose_asks_cannot_be_placed_is_not_starved() -> None:
     assert limited.after(130) == []
 
 
-def test_a_queue_with_less_than_a_container_to_its_entitlement_is_not_starved() -> None:
+def test_a_queue_with_less_than_a_container_to_its_entitlement_is_not_stalled() -> None:
     cluster = Research(Engine(default_settings()))
     cluster.rm.ask(cluster.jobs[2], 0, 10, (1, 7, 0))
     cluster.after(0)

@@ -123,7 +123,7 @@ def larger_than_the_label_s_node(at: Planted) -> None:
     at.ask(partition="gpu", capability=(NODE[0] + 1024, 1))
 
 
-def no_such_place(at: Planted) -> None:
+def unknown_nodes_or_racks(at: Planted) -> None:
     at.ask(relax=False, places={"gone": (3, True), "/gone": (3, False)})
 
 
@@ -165,7 +165,7 @@ def nodes_full(at: Planted) -> None:
     at.ask()
 
 
-def nodes_kept_free(at: Planted) -> None:
+def nodes_headroom(at: Planted) -> None:
     """Another application asks for a whole node; nodes have room for what is asked about, but not for that."""
     at.hold = EngineReservation(nodes_max=0, headroom=True)
     at.rm.ask(at.rm.application(at.leaves[0], user="bob"), 0, 1, NODE)
@@ -225,7 +225,7 @@ def full_under_a_gate_that_holds_another_back(at: Planted) -> None:
     at.ask()
 
 
-def turn(at: Planted) -> None:
+def not_reached(at: Planted) -> None:
     """Nothing is against it; the answer was full."""
     at.reject = Fate.OVER_BATCH
     at.ask()
@@ -245,7 +245,7 @@ CAUSES: dict[Callable[[Planted], None], Why] = {
     label_without_access: Why.LABEL_WITHOUT_ACCESS,
     label_without_nodes: Why.NO_SUCH_LABEL,
     larger_than_the_label_s_node: Why.LARGER_THAN_ANY_NODE,
-    no_such_place: Why.NO_SUCH_PLACE,
+    unknown_nodes_or_racks: Why.UNKNOWN_NODES_OR_RACKS,
     all_blacklisted: Why.ALL_BLACKLISTED,
     not_active: Why.NOT_ACTIVE,
     rejected: Why.REJECTED,
@@ -253,14 +253,14 @@ CAUSES: dict[Callable[[Planted], None], Why] = {
     user_limit: Why.USER_LIMIT,
     nodes_unusable: Why.NODES_UNUSABLE,
     nodes_full: Why.NODES_FULL,
-    nodes_kept_free: Why.NODES_KEPT_FREE,
+    nodes_headroom: Why.NODES_HEADROOM,
     root_full_too: Why.NODES_FULL,
     nodes_blacklisted: Why.NODES_BLACKLISTED,
     nodes_not_named: Why.NODES_NOT_NAMED,
     nodes_rejected: Why.NODES_REJECTED,
     gate: Why.GATE,
     full_under_a_gate_that_holds_another_back: Why.NODES_FULL,
-    turn: Why.TURN,
+    not_reached: Why.NOT_REACHED,
     largest_of_several: Why.LARGER_THAN_ANY_NODE,
 }
 
@@ -489,7 +489,7 @@ def test_a_requirement_that_no_node_meets_is_named(requirement: str, said: str) 
     engine.decide(1_000, 256, sequence=rm.sequence)
     (ask,) = Explainer(engine).explain(app).asks
     assert ask.verdict == Verdict.MISCONFIGURED
-    assert [cause.why for cause in ask.causes] == [Why.NO_NODE_MEETS]
+    assert [cause.why for cause in ask.causes] == [Why.REQUIREMENTS_UNMET]
     assert said in ask.causes[0].text
     assert not ask.ways, "nodes with a label do not meet it either"
 

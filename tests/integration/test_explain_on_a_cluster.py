@@ -262,7 +262,7 @@ CAUSES: dict[Callable[[Live], None], set[str]] = {
     larger_than_the_queue: {"larger_than_queue"},
     larger_than_the_parent_queue: {"larger_than_queue"},
     label_without_nodes: {"no_such_label"},
-    host_that_is_not_there: {"no_such_place"},
+    host_that_is_not_there: {"unknown_nodes_or_racks"},
     all_blacklisted: {"all_blacklisted"},
     not_active: {"not_active"},
     memory_of_the_queue: {"queue_maximum"},

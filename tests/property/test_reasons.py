@@ -52,7 +52,7 @@ def is_true(rm: FakeRM, app: int, key: int, why: Reason, decided: Any, of_applic
             return not rooms(rm, app, key)
         case Reason.NEARER_NODE:
             return bool(ask.places)  # others may have taken the node that would do since
-        case Reason.BEHIND:
+        case Reason.AFTER_EARLIER_REQUEST:
             # a node that is lent may have served the one that waited
             return Reason.NEARER_NODE in of_application or bool(rm.settings["shared-partitions"])
     return False

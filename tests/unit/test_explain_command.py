@@ -76,12 +76,12 @@ def test_an_ask_that_is_never_served_is_told_with_an_exit_code(door: ExplainServ
     assert "\x1b[31m" not in shown, "users name their jobs as they like"
 
 
-def test_the_queue_of_a_job_is_named_if_it_is_starved(
+def test_the_queue_of_a_job_is_named_if_it_is_stalled(
     door: ExplainServer, engine: Engine, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = json.loads(cli([*explain(door, "application_0_0002"), "--output=json"], 1).out)["queue"]
-    lines = [f"starved: queue {path} has 2.5% of the 15.0%", f"starved: queue {path}.other has 1.0% of the 9.0%"]
-    monkeypatch.setattr(engine, "starved", lambda: lines)
+    lines = [f"stalled: queue {path} has 2.5% of the 15.0%", f"stalled: queue {path}.other has 1.0% of the 9.0%"]
+    monkeypatch.setattr(engine, "stalled", lambda: lines)
     shown = cli(explain(door, "application_0_0002"), 1).out
     assert lines[0] in shown
     assert lines[1] not in shown

@@ -18,7 +18,11 @@ FIGURES = (
     r"|PlacedNatively|placed_natively|share_error|stock_only|\bturned_down\b|[\"'`](Escapes|served_by)[\"'`]"
     r"|\"beside\": \["
 )
-OLD = re.compile(f"{SETTINGS}|{FIGURES}", re.MULTILINE)
+REASONS = (
+    r"\b(held_for_another|(nodes_)?kept_free|would_do|no_such_place|no_node_meets|guaranteed_to_others)\b"
+    r"|Reason\.(BEHIND|ELSEWHERE)|Why\.TURN\b|`behind`|starved: queue"
+)
+OLD = re.compile(f"{SETTINGS}|{FIGURES}|{REASONS}", re.MULTILINE)
 
 
 def test_no_old_name_is_used() -> None:

@@ -90,7 +90,7 @@ class Recorder:
     def warnings(self) -> Sequence[str]:
         return self.said
 
-    def starved(self) -> Sequence[str]:
+    def stalled(self) -> Sequence[str]:
         return self.short
 
     def diagnostics(self) -> list[tuple[int, str]]:
@@ -322,8 +322,8 @@ def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
     assert caller.send(2).status == ""
     caller.engines[0].said = ("odd",)
     assert caller.status(caller.send(3))["warnings"] == ["odd"]
-    caller.engines[0].short = ("starved: queue root.a",)
-    assert caller.status(caller.send(4))["warnings"] == ["starved: queue root.a", "odd"]
+    caller.engines[0].short = ("stalled: queue root.a",)
+    assert caller.status(caller.send(4))["warnings"] == ["stalled: queue root.a", "odd"]
     caller.engines[0].short = ()
     assert caller.status(caller.send(5))["warnings"] == ["odd"]
     for sequence, waits_for in ((6, "pilots"), (7, "")):

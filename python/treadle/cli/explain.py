@@ -47,8 +47,8 @@ _NODES: Final = {
     "rejected": "turned down recently",
     "reserved": "kept for others",
     "full": "full",
-    "kept_free": "kept free for the largest",
-    "would_do": "would do",
+    "headroom": "kept free for the largest",
+    "fits": "would do",
 }
 
 
@@ -285,7 +285,7 @@ def _show(answer: dict[str, Any], ask: int | None) -> None:
             f"the queue uses {facts['used_share']:.0%} of its partition, of {facts['guaranteed_share']:.0%} guaranteed"
         )
         say(console, f"{text} (share {facts['share']})")
-    for line in answer.get("starved", ()):
+    for line in answer.get("stalled", ()):
         say(console, line)
     if facts.get("served"):
         served = ", ".join(f"{count} to {queue}" for queue, count in facts["served"].items())

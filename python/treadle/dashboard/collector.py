@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from treadle.dashboard.history import STARVED_NAME, Condition, Conditions, History, Trouble
+from treadle.dashboard.history import STALLED_NAME, Condition, Conditions, History, Trouble
 from treadle.dashboard.reading import (
     COUNTERS,
     Agreement,
@@ -42,7 +42,7 @@ from treadle.dashboard.reading import (
     no_held_nodes,
     plain,
 )
-from treadle.errors import UserError, printable, starved_queue
+from treadle.errors import UserError, printable, stalled_queue
 from treadle.yarn import pages
 from treadle.yarn.pages import active_of
 
@@ -728,8 +728,8 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
     ):
         text_now = decisions.texts[name]
         if name == "Warnings":
-            starved, text_now = _starved(text_now)
-            troubles |= starved
+            stalled, text_now = _stalled(text_now)
+            troubles |= stalled
         if text_now and text_now not in decisions.why_not:
             troubles[name] = Trouble(severity, f"{text}: {printable(text_now)}")
     if decisions.numbers.get("CaughtExceptions", 0):
@@ -743,13 +743,13 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
     return troubles
 
 
-def _starved(warnings: str) -> tuple[dict[str, Trouble], str]:
-    """Return each starved queue, and the engine's other warnings."""
+def _stalled(warnings: str) -> tuple[dict[str, Trouble], str]:
+    """Return each stalled queue, and the engine's other warnings."""
     lines = warnings.split("; ")
-    starved = {
-        f"{STARVED_NAME}{queue}": Trouble("warn", printable(line)) for line in lines if (queue := starved_queue(line))
+    stalled = {
+        f"{STALLED_NAME}{queue}": Trouble("warn", printable(line)) for line in lines if (queue := stalled_queue(line))
     }
-    return starved, "; ".join(line for line in lines if not starved_queue(line))
+    return stalled, "; ".join(line for line in lines if not stalled_queue(line))
 
 
 def _shares(nodes: Nodes, queues: list[Queue]) -> dict[str, float]:

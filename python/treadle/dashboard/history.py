@@ -51,8 +51,8 @@ class Condition(NamedTuple):
         return f"{self.name}: {self.text}"
 
 
-STARVED_NAME: Final = "starved "
-"""Prefix of the problem name of a starved queue."""
+STALLED_NAME: Final = "stalled "
+"""Prefix of the problem name of a stalled queue."""
 
 
 class Conditions:
@@ -89,10 +89,10 @@ class Conditions:
             now[name] = Condition(name, trouble.severity, text, old.since_s if old else at_s)
             if old is None:
                 began.append(now[name].line())
-        # a lost engine reports no queues, which may still be starved
+        # a lost engine reports no queues, which may still be stalled
         lost = any(trouble.severity == "fail" for trouble in troubles.values())
         over = [
-            f"{'unknown now' if lost and name.startswith(STARVED_NAME) else 'resolved'}: {old.line()}"
+            f"{'unknown now' if lost and name.startswith(STALLED_NAME) else 'resolved'}: {old.line()}"
             for name, old in before.items()
             if name not in now
         ]

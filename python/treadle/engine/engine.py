@@ -342,7 +342,7 @@ class Engine:
         constrained = _of_constraints(cluster, self._unmet_now(cluster))
         return (*warnings, *cluster.queues.warnings, *self._lost(cluster), *self._policy.warnings(), *constrained)
 
-    def starved(self) -> Sequence[str]:
+    def stalled(self) -> Sequence[str]:
         """Return a line for each queue that has stayed below its entitlement, with the cause."""
         return self._starvation.conditions()
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I64
-from treadle.errors import STARVED
+from treadle.errors import STALLED
 from treadle.events import ApplicationState, NodeState
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, View
@@ -56,7 +56,7 @@ class StarvationMonitor:
         self._checked_ms = -CHECK_EVERY_MS
 
     def conditions(self) -> Sequence[str]:
-        """Return one line for each starved queue; the line does not change while the queue is starved."""
+        """Return one line for each stalled queue; the line does not change while the queue is stalled."""
         return list(self._texts.values())[:NAMED_MAX]
 
     def check(self, cluster: Cluster, view: View, scratch: Scratch | None, now_ms: int, *, commits: bool) -> None:
@@ -190,7 +190,7 @@ class _StarvationCheck:
             if asks.has_room
             else "no node has room now, and until containers end only preemption could give it more"
         )
-        return f"{STARVED}{path} {what}: {self._cause(leaf, partition, asks)}, {room}"
+        return f"{STALLED}{path} {what}: {self._cause(leaf, partition, asks)}, {room}"
 
     def _cause(self, leaf: int, partition: int, asks: _Asks) -> str:
         """Return why others go first: a parent counts usage of its other leaves, or other queues hold more."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from treadle.engine import Engine
-from treadle.errors import printable, starved_queue
+from treadle.errors import printable, stalled_queue
 from treadle.events import NodeState
 from treadle.explain import Explainer
 from treadle.live.question_socket import NO_QUESTION, QuestionServer, opened
@@ -60,8 +60,8 @@ class Question(NamedTuple):
         if len(matches) > 1:
             return {"error": several(self.application, [explainer.id_of(each) for each in matches])}
         explained = explainer.explain(matches[0], self.ask, self.node)
-        starved = [line for line in engine.starved() if starved_queue(line) == explained.queue]
-        return explained.plain() | ({"starved": starved} if starved else {})
+        stalled = [line for line in engine.stalled() if stalled_queue(line) == explained.queue]
+        return explained.plain() | ({"stalled": stalled} if stalled else {})
 
 
 class ExplainServer(QuestionServer):

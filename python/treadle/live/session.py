@@ -412,7 +412,7 @@ class Session:
         status.learned = "; ".join(filter(None, (self._contention, tick.known)))
         observed = () if self._observation is None else self._observation.warnings()
         tick.warnings = (*(warning for each in self._listeners for warning in each.warnings()), *observed)
-        status.warnings = (*self._missing, *self._engine.starved(), *self._engine.warnings(), *tick.warnings)
+        status.warnings = (*self._missing, *self._engine.stalled(), *self._engine.warnings(), *tick.warnings)
 
     def _note_attempts(self, now_ms: int) -> None:
         """Say what one of several engines has to say of conflicts, waits and transactions."""

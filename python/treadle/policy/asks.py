@@ -145,7 +145,7 @@ def refused(view: View, headroom: I64, leaves: int, app: int, row: int, user: in
             continue
         ask = view.capability[row, r]
         if ask > headroom[r]:
-            return Reason.GUARANTEED_TO_OTHERS if leaves else Reason.QUEUE_MAXIMUM
+            return Reason.RESERVED_GUARANTEE if leaves else Reason.QUEUE_MAXIMUM
         app_headroom = view.app_amounts[app, HEADROOM, r] - view.app_amounts[app, ASSUMED, r]
         if user == NOT_KNOWN and view.apps[app].has_headroom and ask > app_headroom:
             return Reason.USER_LIMIT

@@ -154,7 +154,7 @@ def gather_leaf(
         if not over:
             candidates = add_candidates(view, scratch, parameters, app, user, leaf, partition, candidates, most)
         if candidates == before:
-            why = Reason.USER_LIMIT if over else Reason.BEHIND
+            why = Reason.USER_LIMIT if over else Reason.AFTER_EARLIER_REQUEST
             skip_application(view, scratch, parameters, app, partition, why)
     scratch.counters[SCANNED] += at
     return candidates
@@ -434,7 +434,7 @@ def choose_candidate(
     if node < 0:
         if node == WAIT:
             set_reason(scratch, first, Reason.NEARER_NODE)
-            skip_application(view, scratch, parameters, app, partition, Reason.BEHIND)
+            skip_application(view, scratch, parameters, app, partition, Reason.AFTER_EARLIER_REQUEST)
         else:
             note_big(view, scratch, first)
             close_row(scratch, first, why_no_node(view, scratch, first))
@@ -454,7 +454,7 @@ def propose_best(view: View, scratch: Scratch, parameters: DecideParameters, app
     candidates = gather(view, scratch, parameters, leaf, partition)
     if candidates == 0:
         if not scratch.apps[app].done:
-            skip_application(view, scratch, parameters, app, partition, Reason.BEHIND)
+            skip_application(view, scratch, parameters, app, partition, Reason.AFTER_EARLIER_REQUEST)
         return False
     row = choose_candidate(view, scratch, parameters, leaf, partition, candidates)
     if row < 0:
@@ -507,7 +507,7 @@ def serve_application(view: View, scratch: Scratch, parameters: DecideParameters
             if node == WAIT:
                 break
         row = view.rows[row].next
-    skip_application(view, scratch, parameters, app, partition, Reason.BEHIND)
+    skip_application(view, scratch, parameters, app, partition, Reason.AFTER_EARLIER_REQUEST)
     return False
 
 

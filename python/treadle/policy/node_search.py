@@ -592,7 +592,7 @@ def why_no_node(view: View, scratch: Scratch, row: int) -> int:
     last = len(scratch.open_nodes) - 1
     for at in range(min(scratch.counters[HELD_NODES], HELD_SCANNED_MAX)):
         if fits(view, scratch, row, scratch.open_nodes[last - at].node):
-            return Reason.HELD_FOR_ANOTHER
+            return Reason.RESERVED_FOR_ANOTHER
     return Reason.FULL
 
 
@@ -708,7 +708,7 @@ def node_reason(view: View, scratch: Scratch, parameters: DecideParameters, row:
     for r in range(len(view.counted)):
         if scratch.bound[r] and scratch.available[node, r] < view.capability[row, r]:
             return NodeReason.FULL
-    return NodeReason.WOULD_DO if fits(view, scratch, row, node) else NodeReason.KEPT_FREE
+    return NodeReason.FITS if fits(view, scratch, row, node) else NodeReason.HEADROOM
 
 
 @kernel

@@ -184,7 +184,7 @@ def held_back(view: View, scratch: Scratch) -> Held:
     size = min(len(view.rows), len(scratch.rows))
     rows = view.rows[:size]
     asks = (rows["application"] >= 0) & (rows["count"] > rows["assumed"])
-    on_purpose = (Reason.GATE, Reason.GUARANTEED_TO_OTHERS, Reason.NEARER_NODE)
+    on_purpose = (Reason.GATE, Reason.RESERVED_GUARANTEE, Reason.NEARER_NODE)
     waits = np.isin(reasons(view, scratch)["why"][:size], on_purpose)
     applications = rows["application"][asks & waits]
     largest = view.capability[:size][asks].max(axis=0, initial=0)

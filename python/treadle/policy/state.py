@@ -421,7 +421,7 @@ class Reason(IntEnum):
     """No cycle has reached it yet."""
     PLACED = 1
     """A container of it was proposed, or all are in flight."""
-    BEHIND = 2
+    AFTER_EARLIER_REQUEST = 2
     """An earlier request of its application waits for a nearer node."""
     NEARER_NODE = 3
     """It waits for a node nearer to its data; others would fit."""
@@ -431,7 +431,7 @@ class Reason(IntEnum):
     """The policy's gate holds it back, or admits no more of it now."""
     QUEUE_MAXIMUM = 6
     """A queue is at its maximum."""
-    GUARANTEED_TO_OTHERS = 7
+    RESERVED_GUARANTEE = 7
     """The rest of a queue is guaranteed to its other children, which other engines serve."""
     USER_LIMIT = 8
     """The user is at the limit in the queue, or the application at the limit of its user."""
@@ -441,7 +441,7 @@ class Reason(IntEnum):
     """The request is larger than any empty node of its partition."""
     CONSTRAINT = 11
     """None of the nodes that its requirements, localities, blacklist and the policy allow has room."""
-    HELD_FOR_ANOTHER = 12
+    RESERVED_FOR_ANOTHER = 12
     """All nodes with room are reserved for other requests."""
     FULL = 13
     """No node has room now."""
@@ -450,7 +450,7 @@ class Reason(IntEnum):
 class NodeReason(IntEnum):
     """Why a node cannot serve a request; the first reason that applies."""
 
-    ELSEWHERE = 0
+    OTHER_PARTITION = 0
     TOO_SMALL = 1
     UNUSABLE = 2
     NOT_NAMED = 3
@@ -460,8 +460,8 @@ class NodeReason(IntEnum):
     REJECTED = 7
     RESERVED = 8
     FULL = 9
-    KEPT_FREE = 10
-    WOULD_DO = 11
+    HEADROOM = 10
+    FITS = 11
 
 
 FOUND_NO_NODE: Final = Reason.CONSTRAINT

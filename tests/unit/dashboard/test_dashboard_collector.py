@@ -123,16 +123,16 @@ def engine(**batch: Any) -> Hurt:
 ON_STANDBY = beans(RMInfo={"State": "standby"})
 DEAD = {"Schedules": 0, "LeaseHeld": 0, "LastError": "the sidecar ended with code 9"}
 WITHOUT_ENGINE = treadle(**DEAD)
-STARVED = "root.research counts as 50%"
+STALLED = "root.research counts as 50%"
 STARVING = treadle(
-    Warnings=f"starved: queue root.research.nlp has 2.5% of the 15.0% that it is entitled to: {STARVED}; an old name"
+    Warnings=f"stalled: queue root.research.nlp has 2.5% of the 15.0% that it is entitled to: {STALLED}; an old name"
 )
 
 
 @pytest.mark.parametrize(
     ("hurt", "name", "says"),
     [
-        (STARVING, "starved root.research.nlp", f"15.0% that it is entitled to: {STARVED}"),
+        (STARVING, "stalled root.research.nlp", f"15.0% that it is entitled to: {STALLED}"),
         (STARVING, "Warnings", "the engine warns: an old name"),
         (broken("/jmx"), "lost", "does not answer"),
         (beans(), "lost", "no bean RMInfo, so it is no ResourceManager's; check --rm"),
@@ -469,15 +469,15 @@ def test_a_restart_of_the_resource_manager_is_among_what_changed_and_counters_sa
     assert events(looking.look(30)) == [line]
 
 
-def test_a_starved_queue_is_not_resolved_by_the_loss_of_the_engine(looking: Looking, cluster: FakeCluster) -> None:
+def test_a_stalled_queue_is_not_resolved_by_the_loss_of_the_engine(looking: Looking, cluster: FakeCluster) -> None:
     STARVING(cluster)
     looking.look()
     WITHOUT_ENGINE(cluster)
-    assert any(line.startswith("unknown now: starved root.research.nlp") for line in events(looking.look()))
+    assert any(line.startswith("unknown now: stalled root.research.nlp") for line in events(looking.look()))
     STARVING(cluster)
     looking.look()
     cluster.beans["Treadle"] = dict(TREADLE)
-    assert any(line.startswith("resolved: starved root.research.nlp") for line in events(looking.look()))
+    assert any(line.startswith("resolved: stalled root.research.nlp") for line in events(looking.look()))
 
 
 def test_nothing_is_expected_of_a_job_that_was_never_served(looking: Looking, cluster: FakeCluster) -> None:

@@ -237,7 +237,7 @@ async function showApplication(id) {
       `(order ${facts.order}, share ${facts.share}${first}); ${facts.containers} containers, ${facts.asked_for} asked for, ` +
       `${facts.proposed} proposed`;
     parts.push(wide(section(`${why.application} (${why.name}) of ${why.user} in ${why.queue}: ${why.state}`,
-      html("p", {}, line), ...(why.starved || []).map((text) => html("p", { className: "fail" }, text)),
+      html("p", {}, line), ...(why.stalled || []).map((text) => html("p", { className: "fail" }, text)),
       html("p", { className: "soft" }, `as of ${when(found.asked_s)}`))));
     const refused = Object.entries(why.rejected);
     if (refused.length) parts.push(section("turned down so far", table([["reason", "", (row) => row[0].replaceAll("_", " ")],
