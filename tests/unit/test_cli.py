@@ -28,7 +28,7 @@ from treadle.config.parts import PartRegistry
 from treadle.errors import UserError, counted, nearest
 from treadle.log_lines import PrintableFormatter, log_to_stderr
 from treadle.shipped import requirements_jar, shim_jar, spark_jar, tez_jar
-from treadle.yarn.pages import why_not
+from treadle.yarn.treadle_beans import why_not
 
 TREADLE = {
     "Mode": "observe_only",

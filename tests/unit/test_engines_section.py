@@ -30,7 +30,7 @@ from treadle.sidecar.merge import REPORT_INTERVAL_MS
 from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import Status
 from treadle.wire.frames import FrameHeader
-from treadle.yarn.pages import policy_in
+from treadle.yarn.treadle_beans import policy_in
 
 register_parts()
 

@@ -36,7 +36,8 @@ from treadle.config.trust import reason_against, trusted_owners
 from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.errors import ConfigError, UserError, unknown
 from treadle.shipped import ready_made
-from treadle.yarn.pages import address_of, policy_in, property_of, read_bean, why_not
+from treadle.yarn.pages import address_of, property_of, read_bean
+from treadle.yarn.treadle_beans import policy_in, why_not
 
 CONFIG_KEY: Final = "yarn.scheduler.treadle.config.file"
 SIDECAR_KEY: Final = "yarn.scheduler.treadle.sidecar"

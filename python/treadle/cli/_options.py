@@ -17,7 +17,7 @@ import typer
 
 from treadle.config.trust import TRUST_OPTION
 from treadle.errors import UserError, install_extra
-from treadle.yarn.pages import silence
+from treadle.yarn.treadle_beans import silence
 
 RmOption = Annotated[
     str,

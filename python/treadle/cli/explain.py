@@ -15,7 +15,8 @@ from treadle.cli._console import console_for_tables, say
 from treadle.cli._options import DEFAULT_RM, CaOption, ConfigOption, Output, OutputOption, RmOption, print_json
 from treadle.errors import UserError, printable
 from treadle.yarn.codes import several
-from treadle.yarn.pages import find_applications, read_bean, why_not
+from treadle.yarn.pages import find_applications, read_bean
+from treadle.yarn.treadle_beans import why_not
 
 app = typer.Typer()
 

@@ -10,7 +10,7 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._options import DEFAULT_RM, CaOption, Output, OutputOption, RmOption, exit_if_silent, print_json
 from treadle.errors import UserError
-from treadle.yarn.pages import why_not
+from treadle.yarn.treadle_beans import why_not
 
 app = typer.Typer()
 

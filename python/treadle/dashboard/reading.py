@@ -23,13 +23,12 @@ from treadle.yarn.pages import (
     ENDED,
     PAGE_BYTES_MAX,
     address_of,
-    engines_in,
     is_missing,
     read_page,
     read_treadle,
     state_of,
-    why_not,
 )
+from treadle.yarn.treadle_beans import engines_in, why_not
 
 _log = logging.getLogger(__name__)
 

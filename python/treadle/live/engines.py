@@ -23,7 +23,7 @@ from treadle.live.policy_memory import state_folder
 from treadle.live.question_socket import NO_QUESTION, Close, QuestionServer, ask_server, opened
 from treadle.sidecar.child import CLOSE_S, LISTENS, ChildProcess, EventSource
 from treadle.sidecar.hub import Hub
-from treadle.yarn.pages import application_in
+from treadle.yarn.treadle_beans import application_in
 
 ANSWER_S: Final = 8.0
 """An engine that takes longer to answer is given up; the asker waits ten seconds."""
