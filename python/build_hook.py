@@ -19,7 +19,7 @@ class WheelHook(BuildHookInterface):  # type: ignore[misc]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Name the files to add; hatchling calls this before it gathers those of a wheel."""
-        # by name: beside a policy lies the state of a sidecar that ran it from here
+        # By name: the folder of a policy may also contain the state of a sidecar that ran it from here.
         for policy in sorted(Path(self.root, "conf", "policies").glob("*.yaml")):
             build_data["force_include"][str(policy)] = f"treadle/policies/{policy.name}"
         for example in sorted(Path(self.root, "docs", "examples", "simulate").glob("*")):

@@ -1,8 +1,8 @@
-"""An archive for support: what the checks found, logs, beans, settings; by an allow-list.
+"""An archive for support with findings, logs, beans and settings, redacted with an allow-list.
 
-What may leave the site of a text is words that Treadle's own messages are made of, numbers and ids; what the list does
-not have is hidden. A word is a piece between blanks, and is shown whole or not at all. In a line that names a secret,
-all that follows the name is hidden.
+From texts, only words that occur in Treadle's own messages, numbers and ids may leave the site; everything else is
+hidden. A word is a piece between blanks, and is shown or hidden as a whole. In a line that names a secret, all text
+after the name is hidden.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from treadle.sources import trees_behind
 HIDDEN: Final = "<...>"
 
 _ROOTS: Final = ("treadle.live", "treadle.admin.doctor")
-"""The packages whose messages, and those of what they import, stand in logs, beans and findings."""
+"""Packages whose messages, with those of the modules they import, occur in logs, beans and findings."""
 
 _COMMON: Final = (
     "debug info warn warning error fatal at by caused more common frames omitted none a an the of in is was and or not "
@@ -49,7 +49,7 @@ _COMMON: Final = (
 )
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z']*")
 _DIGITS_MAX: Final = 6
-"""Of a piece that is more than a number."""
+"""Maximum number of digits in a piece that is more than a number."""
 _PIECE_MAX: Final = 200
 _EDGES: Final = re.compile(r"^([\"'(\[{<]*)(.*?)([\"')\]}>,;:.!?]*)$", re.DOTALL)
 _DIGITS: Final = (
@@ -80,11 +80,11 @@ class Redactor:
     """Hides whatever is not known to be harmless."""
 
     def text(self, text: str) -> str:
-        """Return a text of several lines with what is not known hidden."""
+        """Return a text of several lines with unknown words hidden."""
         return "\n".join(self.line(line) for line in text.split("\n"))
 
     def line(self, line: str) -> str:
-        """Return one line with what is not known hidden; a line of a stack trace is shown as it is."""
+        """Return one line with unknown words hidden; a line of a stack trace is returned unchanged."""
         line = printable(line)
         if _FRAME.fullmatch(line):
             return line
@@ -219,10 +219,10 @@ _BEANS: Final = re.compile(r"Treadle(?!Placements)[\w-]*")
 
 
 def write_bundle(path: Path, facts: Facts, results: Sequence[Result]) -> list[str]:
-    """Write an archive that only this user may read; return the names of what it holds.
+    """Write an archive that only this user may read; return the names of its files.
 
     Raises:
-        UserError: the file is there already, or cannot be written.
+        UserError: the file already exists, or cannot be written.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
@@ -377,10 +377,10 @@ def _rm_log(facts: Facts) -> Path | None:
 
 
 def _tail(path: Path | None) -> str:
-    """Return the end of a file that is no link.
+    """Return the end of a regular file.
 
     Raises:
-        UserError: nobody knows where it is.
+        UserError: the path is unknown.
     """
     if path is None:
         raise UserError("no log is known: set YARN_LOG_DIR to the ResourceManager's log folder")

@@ -92,7 +92,7 @@ def reach(facts: Facts) -> Iterator[Finding]:
 
 
 def modes(facts: Facts) -> Iterator[Finding]:
-    """Look at the mode of each shim, and what it complains of."""
+    """Check the mode of each shim and its complaints."""
     managers, failed = managers_of(facts)
     yield from _unreached(failed, facts)
     if not managers:
@@ -229,7 +229,7 @@ def jar(facts: Facts) -> Iterator[Finding]:
 
 PYTHON_MIN: Final = (3, 11)
 MEMORY_MB: Final = 2048
-"""So much should be free before a sidecar starts: an engine of a large cluster, and what it compiles."""
+"""Memory that should be free before a sidecar starts: for an engine of a large cluster and its compilation."""
 
 
 def python(_: Facts) -> Iterator[Finding]:
@@ -387,12 +387,12 @@ def chosen_checks(only: Sequence[str], *, pre: bool) -> list[Check]:
 
 
 def examine(facts: Facts, checks: Sequence[Check]) -> Iterator[Result]:
-    """Yield what the checks find; one that fails itself is a finding too, and the others go on."""
+    """Yield the findings of the checks; a check that fails is a finding too, and the others go on."""
     for check in checks:
         facts.queried = False
         findings = list(_found(check, facts))
         if facts.queried and facts.site_trouble and check.name != "settings":
-            # What was judged by settings that nobody could read is not well.
+            # Settings could not be read, so findings based on them cannot be "ok".
             findings = [each for each in findings if each.status != "ok"]
             findings.append(Finding("skipped", f"unknown: {facts.site_trouble}", TROUBLE_REMEDY))
         yield from (Result(check, each) for each in findings)

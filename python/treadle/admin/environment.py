@@ -1,4 +1,4 @@
-"""A Python environment of Treadle's own below the prefix: what the running one has, copied."""
+"""A Python environment for Treadle below the prefix: a copy of the needed parts of the running one."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Contents:
     """Files that are made here, with their content."""
 
     def digests(self) -> dict[str, str]:
-        """Return the SHA-256 of each file, but of those that Python makes anew as it likes (`__pycache__`).
+        """Return the SHA-256 of each file, except those that Python rewrites by itself (`__pycache__`).
 
         Raises:
-            OSError: one cannot be read.
+            OSError: a file cannot be read.
         """
         lasting = {name: path for name, path in self.files.items() if "/__pycache__/" not in name}
         copied = {name: _sha256(path.read_bytes()) for name, path in lasting.items()}
@@ -53,10 +53,10 @@ class Contents:
 
 
 def running_environment(target: Path) -> Contents:
-    """Return what an environment at ``target`` is made of: this package, its jars, and what it needs.
+    """Return the contents of an environment at ``target``: this package, its jars and its dependencies.
 
     Raises:
-        UserError: something of it cannot be copied.
+        UserError: a part cannot be copied.
     """
     site = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
     files = {f"{site}/treadle/{path.relative_to(_PACKAGE)}": path for path in _sources(_PACKAGE)}
@@ -77,7 +77,7 @@ def running_environment(target: Path) -> Contents:
 
 
 def needed_distributions() -> list[metadata.Distribution]:
-    """Return what Treadle needs of what is installed, without itself, in the order of names."""
+    """Return the installed distributions that Treadle depends on, without itself, sorted by name."""
     distributions: dict[str, metadata.Distribution] = {}
     own = metadata.distribution("treadle")
     waiting = [_required(line, _EXTRAS) for line in own.requires or ()]

@@ -1,7 +1,7 @@
-"""What a check finds, and the checks of Hadoop's settings and of files.
+"""A check's findings, and the checks of Hadoop's settings and of files.
 
-The scheduler, Treadle's keys, features that enforce refuses, the jar, Java, who owns what the sidecar follows and runs,
-and who may read its secret.
+They cover the scheduler, Treadle's keys, features that enforce refuses, the jar, Java, the owners of the files that the
+sidecar reads and runs, and the readers of its secret.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Finding:
     status: Status
     text: str
     remedy: str = ""
-    """What to do; of ok and skipped what is missing to know more, or nothing."""
+    """The remedy; for ok and skipped findings the information needed to know more, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Check:
 
 @dataclass(slots=True)
 class Facts:
-    """Where to look. What has to be found out is found out once."""
+    """Sources of the checks' facts; each fact is looked up once."""
 
     conf: Path | None = None
     rms: tuple[str, ...] = ()
@@ -194,7 +194,7 @@ def mode_of(path: Path) -> str:
 
 
 def may_write(path: Path, uid: int) -> bool:
-    """May a user write to a folder, by its owner and mode? Groups are not looked at: nobody should need one."""
+    """May a user write to a folder, by its owner and mode? Groups are ignored: none should be needed."""
     status = path.stat()
     if uid == 0:
         return True
@@ -257,7 +257,7 @@ BY_RESERVATIONS: Final = (
 """What preempts for containers that are reserved."""
 _ORDER: Final = re.compile(re.escape(f"{_CAPACITY}root") + r"(\..+)?\.ordering-policy")
 _ORDERS: Final = ("fifo", "fair", "fifo-with-partitions", "utilization", "priority-utilization")
-"""Of applications in a leaf, and of queues in a parent."""
+"""Policies for applications in a leaf, and for queues in a parent."""
 _SCHEDULER: Final = f"{CLASS.replace('.', '/')}.class"
 _SELF_CHECK: Final = "io.treadle.shim.SelfCheck"
 _TIMEOUT_S: Final = 120.0

@@ -48,7 +48,7 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(BaseException):
-    """A signal has come. Not an Exception: nobody carries on after it."""
+    """A signal has arrived. Not an Exception, so that no handler continues after it."""
 
     def __init__(self, number: int) -> None:
         """``number`` is the signal's."""
@@ -88,10 +88,10 @@ class Signals:
                 self.check()
 
     def check(self) -> None:
-        """Let a signal that has come end what is under way.
+        """End the current work if a signal has arrived.
 
         Raises:
-            Stopped: one has come.
+            Stopped: a signal has arrived.
         """
         if self._received and not self._settled:
             self._settled = True
@@ -99,7 +99,7 @@ class Signals:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Let a signal end what is done in here wherever that is."""
+        """Let a signal end the work inside at any point."""
         self._at_once = True
         try:
             self.check()
@@ -108,12 +108,12 @@ class Signals:
             self._at_once = False
 
     def settle(self) -> None:
-        """Pass over what comes from now on: what was done stays, or is being taken back."""
+        """Ignore signals from now on: the work is complete, or is being rolled back."""
         self._settled = True
 
 
 STAGING: Final = ".new-"
-"""What the names of folders begin with in which an environment is made."""
+"""Prefix of the names of folders in which an environment is made."""
 
 _LOCK: Final = ".lock"
 
@@ -166,18 +166,18 @@ def plan_of(options: Options, make_contents: MakeContents = running_environment)
 def carry_out(
     plan: Plan, now: datetime, say: Say, warm_up: WarmUp | None = None, signals: Signals | None = None
 ) -> None:
-    """Do what was planned; whatever fails, everything is as it was.
+    """Execute a plan; if a step fails, everything is rolled back.
 
     Args:
-        plan: what to do
+        plan: the planned changes
         now: the time that backups are named by
         say: called with each step
         warm_up: compiles the engine's kernels
         signals: end it, if they are entered
 
     Raises:
-        UserError: it failed, and everything is as it was unless the text says what is not.
-        Stopped: a signal came, and everything is as it was.
+        UserError: a step failed; all is rolled back, except for changes that the text names.
+        Stopped: a signal arrived; all is rolled back.
     """
     prefix, made, leftovers = plan.options.prefix, list[Path](), list[Path]()
     signals = signals or Signals()
@@ -209,10 +209,10 @@ class _IncompleteRollbackError(UserError):
 
 
 def _roll_back(undo: ExitStack, why: BaseException) -> None:
-    """Put back what was there; what cannot be put back does not keep the rest from it.
+    """Roll back all changes; if one cannot be rolled back, the others still are.
 
     Raises:
-        UserError: something could not be put back.
+        UserError: a change could not be rolled back.
     """
     try:
         undo.close()
@@ -257,13 +257,13 @@ def _carry_out(
 
 
 def _split(changes: Sequence[FileChange]) -> tuple[list[FileChange], list[FileChange]]:
-    """Return what is Treadle's alone, and what Hadoop reads."""
+    """Return the changes of Treadle's own files, and those of files that Hadoop reads."""
     own = [change for change in changes if change.kind == "own"]
     return own, [change for change in changes if change.kind != "own"]
 
 
 def _place_environment(plan: Plan, undo: ExitStack, signals: Signals) -> Path:
-    """Make the environment beside its place and put it there; return a folder that is to go when all is done."""
+    """Make the environment next to its place and move it there; return a folder to remove after the installation."""
     target = plan.options.target
     staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=target.parent))
     undo.callback(shutil.rmtree, staging, ignore_errors=True)
@@ -279,7 +279,7 @@ def _place_environment(plan: Plan, undo: ExitStack, signals: Signals) -> Path:
 
 
 def _make_own_folders(plan: Plan, manifest: Manifest, undo: ExitStack) -> None:
-    """Make the folders of compiled code and of treadle.yaml, and where the engine keeps its state beside that."""
+    """Make the folders of compiled code and of treadle.yaml, and the engine's state folder next to treadle.yaml."""
     owner = user_ids(plan.options.user)
     if plan.makes_kernels:
         _make_for(plan.options.kernels, owner, manifest, undo)
@@ -316,7 +316,7 @@ def _apply(change: FileChange, now: datetime, manifest: Manifest, undo: ExitStac
 
 
 def _forget(backup: Path, change: FileChange) -> None:
-    """Remove a copy, unless it is the last of what was there."""
+    """Remove a copy, unless it is the last one of the original content."""
     if content_of(change.path) == change.before:
         backup.unlink(missing_ok=True)
 
@@ -438,17 +438,17 @@ class Outcome:
     is_done: bool = False
     """Is nothing left to be done? Else something still runs from the prefix."""
     left: list[Path] = field(default_factory=list)
-    """What stays because somebody changed it."""
+    """Files and folders that stay, because they were changed after the installation."""
 
 
 def remove(plan: Removal, say: Say) -> Outcome:
-    """Do what was planned.
+    """Execute a removal.
 
-    The files that Hadoop reads are restored all or none. While something runs from the prefix the environment stays.
+    The files that Hadoop reads are restored all or none. While a process runs from the prefix, the environment stays.
 
     Raises:
-        UserError: a file cannot be written, and those that Hadoop reads are as they were; or they are restored, and
-            something of Treadle's own cannot be removed.
+        UserError: a file cannot be written, and those that Hadoop reads are unchanged; or they are restored, and
+            one of Treadle's own files cannot be removed.
     """
     try:
         with locked(plan.manifest.prefix):
@@ -568,14 +568,14 @@ def _remove_backups(restored: Restored, outcome: Outcome, say: Say) -> None:
 
 
 def _remove_made(manifest: Manifest, say: Say) -> None:
-    """Remove what was made below the prefix, and last of all what records it: cut off, it can be done again."""
+    """Remove the files made below the prefix, their manifest last, so that an interrupted removal can be repeated."""
     prefix = manifest.prefix
     link = prefix / "current"
     if link.is_symlink():
         link.unlink()
     for folder in [prefix / release for release in manifest.releases]:
         if (folder / RECORD).is_file():
-            # broken off half-way it would be a folder that nobody knows any more
+            # An interrupted removal would otherwise leave a folder that no manifest names.
             going = folder.rename(folder.with_name(f"{STAGING}{folder.name}"))
             shutil.rmtree(going)
             say(f"removed {folder}")

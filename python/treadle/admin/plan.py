@@ -1,4 +1,4 @@
-"""What an installation would change, and what it has written, so that it can be taken back."""
+"""The changes that an installation would make, and the record of those it made, so that they can be undone."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ Kind = Literal["site", "env", "own"]
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """What was done to a file."""
+    """The record of a file's changes."""
 
     path: Path
     kind: Kind
     before: str
-    """SHA-256 of what was there before the first installation; empty if nothing was."""
+    """SHA-256 of the content before the first installation; empty if the file did not exist."""
     after: str
-    """SHA-256 of what was written last."""
+    """SHA-256 of the content written last."""
     clean: bool = True
-    """Did nobody else change it between the first installation and the last?"""
+    """Did only installations change it between the first one and the last?"""
     backups: tuple[str, ...] = ()
-    """Copies of what was there before each installation, the first one first."""
+    """Copies of the content before each installation, the first one first."""
     replaced: tuple[Replaced, ...] = ()
     added: tuple[tuple[str, str], ...] = ()
 
@@ -72,7 +72,7 @@ _FILES: Final = TypeAdapter(list[FileRecord])
 
 @dataclass(slots=True)
 class Manifest:
-    """All that was done below and beside a prefix."""
+    """The record of all changes below a prefix and elsewhere."""
 
     prefix: Path
     release: str = ""
@@ -100,10 +100,10 @@ class Manifest:
 
 
 def read_manifest(prefix: Path) -> Manifest | None:
-    """Return what was installed below a prefix; None if nothing was.
+    """Return the manifest below a prefix; None if nothing is installed there.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: the manifest cannot be read.
     """
     path = prefix / NAME
     try:
@@ -186,10 +186,10 @@ def copy_attributes(source: Path, file: int) -> None:
 
 
 def back_up(path: Path, data: bytes, now: datetime) -> Path:
-    """Keep a copy beside a file, with its mode and owner; return where.
+    """Write a copy next to a file, with its mode and owner; return the copy's path.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the copy cannot be written.
     """
     like = path.stat()
     stamp = f"{now:%Y%m%d-%H%M%S}"
@@ -249,7 +249,7 @@ CLASS_KEY: Final = "yarn.resourcemanager.scheduler.class"
 _CAPACITY: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
 CLASS: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler"
 PREFIX: Final = "yarn.scheduler.treadle."
-"""Of the keys of Treadle in yarn-site.xml."""
+"""Prefix of Treadle's keys in yarn-site.xml."""
 _BAD_IN_PATHS: Final = re.compile(r"[:*?'\"\\$`\s]|[^\x20-\x7e]")
 
 
@@ -296,7 +296,7 @@ class FileChange:
         yield from difflib.unified_diff(old, self._shown(self.after), old_name, str(self.path), n=0, lineterm="")
 
     def _shown(self, data: bytes) -> list[str]:
-        """Return lines in which of a file of settings nobody else's values stand: one may be a secret."""
+        """Return a file's lines; in a file of settings, values that Treadle does not own are masked."""
         names = {each.name for each in self.replaced} | {name for name, _ in self.added}
         return _lines(masked(self.path, data, names) if self.kind == "site" and data else data)
 
@@ -324,15 +324,15 @@ class Plan:
 
 
 def plan_installation(options: Options, contents: Contents, known: Manifest | None) -> Plan:
-    """Work out what an installation changes.
+    """Return the changes that an installation makes.
 
     Args:
-        options: what the administrator chooses
+        options: the administrator's choices
         contents: of the environment
-        known: what an installation before this one wrote
+        known: the manifest of an earlier installation
 
     Raises:
-        UserError: it cannot be done; nothing was changed.
+        UserError: the installation is not possible; nothing was changed.
     """
     site_path = _real(options.conf / "yarn-site.xml")
     site = read_site(site_path)
@@ -372,16 +372,16 @@ def plan_installation(options: Options, contents: Contents, known: Manifest | No
 
 
 def settings_in(conf: Path) -> Mapping[str, Setting]:
-    """Return what the yarn-site.xml of a folder sets.
+    """Return the settings in the yarn-site.xml of a folder.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: the file cannot be read.
     """
     return settings_of(read_site(_real(conf / "yarn-site.xml")))
 
 
 def record_of(change: FileChange, backup: Path | None, known: FileRecord | None) -> FileRecord:
-    """Return what is remembered of a change; of a file that was changed before, what was there before that."""
+    """Return the manifest record of a file change; repeated changes keep the original content."""
     kept = () if backup is None else (str(backup),)
     if known is None:
         before, after = sha256(change.before), sha256(change.after)
@@ -479,7 +479,7 @@ def _unit(options: Options, config: Path) -> str:
     text = text.replace("ProtectSystem=strict\n", f"ProtectSystem=strict\nReadWritePaths=-{options.kernels}\n")
     if options.user == "treadle":
         return text
-    # Of the ResourceManager's own user, who needs no group to read the connection file, and may do what that may.
+    # The ResourceManager's own user needs no group to read the connection file, and has all its permissions.
     text = text.partition("[Unit]\n")[2]
     text = (
         f"# Treadle's sidecar as {options.user}, the ResourceManager's user (docs/administrator.md). Written by "
@@ -556,7 +556,7 @@ def _refuse_broken_script(path: Path, before: bytes | None, after: bytes) -> Non
         ended = subprocess.run(
             [bash, "-n"], input=data, capture_output=True, check=False, env={"PATH": os.defpath, "LC_ALL": "C"}
         )
-        # Of a here-document without an end it warns alone; what is added would be part of that.
+        # An unterminated here-document causes only a warning, and would swallow the lines that are added.
         if ended.returncode != 0 or b"here-document" in ended.stderr:
             lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()
             which = "cannot be read by bash as it is" if reads else "cannot have lines added at its end"
@@ -576,7 +576,7 @@ def _refuse_unwritable(plan: Plan) -> None:
 
 
 def _real(path: Path) -> Path:
-    """Return the file that is meant: a link stays, and what it leads to is changed."""
+    """Return the target of a path: a link stays, and its target is changed."""
     try:
         return path.resolve(strict=True) if path.is_symlink() else path.absolute()
     except RuntimeError as error:
@@ -599,12 +599,12 @@ _STARTS: Final = re.compile(rf"^ExecStart=(/\S+)/{_COMMAND} ", re.MULTILINE)
 def found_prefix(conf: Path | None, *, trusted: bool, systemd: Path = DEFAULT_SYSTEMD) -> Path:
     """Return the prefix of an installation on this host, the usual one if none is found.
 
-    Looked at are the environment that this command runs from, the line that puts the jar on the class path, and the
-    unit of an external sidecar, in this order.
+    The prefix is taken from the environment that this command runs from, the line that adds the jar to the class path,
+    or the unit of an external sidecar, in this order.
 
     Args:
         conf: the ResourceManager's HADOOP_CONF_DIR, if it is known
-        trusted: take only what nobody but root and this user could have written: it says what is to be undone
+        trusted: use only files that no user except root and this one can write: they decide which changes are undone
         systemd: the folder of units
     """
     releases = chain([Path(sys.prefix)], () if conf is None else _of_jar(conf), _of_unit(systemd / UNIT))
@@ -656,7 +656,7 @@ def _of_unit(unit: Path) -> Iterator[Path]:
 
 
 def _content(path: Path) -> bytes:
-    """Return what is in a file; nothing if it is not there, or not for this user."""
+    """Return a file's content; empty if it does not exist, or this user may not read it."""
     try:
         return read_regular(path, BYTES_MAX)
     except OSError:

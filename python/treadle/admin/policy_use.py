@@ -1,6 +1,6 @@
-"""What `treadle policy use` and `treadle policy rollback` put in the place of a treadle.yaml, and how.
+"""The changes of a treadle.yaml by `treadle policy use` and `treadle policy rollback`.
 
-Then a running ResourceManager takes it over, and the engine runs its policy, or what was there is put back.
+A running ResourceManager then reads the new file and its engine runs the policy; otherwise the old file is restored.
 """
 
 from __future__ import annotations
@@ -201,16 +201,16 @@ class Change:
 
     target: Path
     before: str | None
-    """What is there now; None if nothing is."""
+    """The current content; None if the file does not exist."""
     text: str
     source: str
     """Where it comes from."""
 
     def apply(self) -> Version | None:
-        """Keep what is there, and put the text in its place; return what is kept, None if nothing was there.
+        """Save the current content as a version and write the text; return the version, None if there was no file.
 
         Raises:
-            UserError: something cannot be written.
+            UserError: a file cannot be written.
         """
         kept = None
         if self.before is not None:
@@ -225,7 +225,7 @@ class Change:
         return kept
 
     def undo(self, kept: Version | None) -> None:
-        """Put back what was there."""
+        """Restore the content before the change."""
         if self.before is not None:
             _replace_file(self.target, self.before)
         if kept is not None:
@@ -239,19 +239,19 @@ class StoppedError(UserError):
 def take_over(
     change: Change, wanted: str, rm: str, ca: Path | None, yarn: str | None, say: Callable[[str], None]
 ) -> None:
-    """Put a text in a treadle.yaml's place and have it read; what was there is put back if it is refused.
+    """Write a treadle.yaml and have it read again; the content before the change is restored if it is rejected.
 
     Args:
         change: the text
         wanted: the name of its policy
         rm: the ResourceManager's address
         ca: certificates to trust over https
-        yarn: the command by which the text is read again; None: it is only put in its place
-        say: is given what was done, a line each
+        yarn: the command that makes the ResourceManager read it again; None: only write the file
+        say: is called with each step, a line each
 
     Raises:
         StoppedError: Ctrl-C ended it.
-        UserError: it is refused, or something cannot be written; the text says what is as it was.
+        UserError: it is rejected, or a file cannot be written; the text says which files are unchanged.
     """
     earlier = {} if yarn is None else read_bean(rm, ca)  # reports a refusal before anything changes
     refuse_off(earlier)
@@ -282,7 +282,7 @@ def take_over(
 
 
 def checked(file: Path) -> str:
-    """Return the name of a policy that is right, the first engine's; a user's code runs apart, and not for ever."""
+    """Return the name of a file's valid policy, the first engine's; user code runs in a process with a time limit."""
     from treadle.live.live_settings import check_apart, read_live_settings
 
     source = peek_source(file)
@@ -292,10 +292,10 @@ def checked(file: Path) -> str:
 
 
 def refuse_missing(file: Path) -> None:
-    """Refuse a treadle.yaml, right in itself, whose policy goes by what the file has not got.
+    """Refuse a valid treadle.yaml whose policy depends on a section that the file lacks.
 
     Raises:
-        UserError: it does.
+        UserError: a section is missing.
     """
     from treadle.policy.catalogue import register_parts  # only here: it imports numba
 
@@ -322,7 +322,7 @@ def unrecorded(file: Path) -> list[str]:
 
 
 def _why_not_recorded(folder: Path) -> str:
-    """Return what is wrong with a folder that a sidecar is to record into, and what to do; empty if nothing is seen."""
+    """Return why a sidecar cannot record into a folder, and the remedy; empty if no problem is found."""
     try:
         if not folder.parent.is_dir():
             return f"{folder.parent} is not there on this host; make it"
@@ -341,7 +341,7 @@ def unnamed_queues(file: Path, scenario: Path, *, trust_code: bool) -> list[str]
     """Return warnings of a scenario's leaves that no tree of a treadle.yaml names.
 
     Raises:
-        UserError: the scenario cannot be read, a tree names what is not a leaf of it, or engines do not go together.
+        UserError: the scenario cannot be read, a tree names a queue that is not a leaf, or engines are incompatible.
     """
     from treadle.simulate.batch import Scenario, queue_problems, settings_of  # only here: it imports numba
 
@@ -432,23 +432,23 @@ def checked_text(change: Change) -> str:
             file.flush()
             return checked(Path(file.name))
     except ConfigError as error:
-        # not the name of a file that nobody will find; lines are those of the text that was refused
+        # Not the name of the temporary file; line numbers are those of the rejected text.
         raise ConfigError(f"{change.target} after this change", error.problems) from error
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror}; run this as a user who may write there") from error
 
 
 def change_of(file: Path, target: Path, also: Sequence[str]) -> Change:
-    """Return what makes a treadle.yaml follow the policy of another.
+    """Return the change that makes a treadle.yaml follow the policy of another file.
 
     Args:
-        file: the file with the policy, which is right
-        target: the treadle.yaml that is changed; where there is none, the other is taken whole
-        also: sections of the other file that are taken over too
+        file: the file with the policy, which is valid
+        target: the treadle.yaml to change; if it does not exist, the other file is copied as a whole
+        also: sections of the other file that are copied too
 
     Raises:
-        UserError: another user may write to the file, or the policy, or what else the other file sets, does not go with
-            what the treadle.yaml says.
+        UserError: another user may write to the file, or the policy or another setting of the file conflicts with
+            the treadle.yaml.
     """
     from treadle.policy.catalogue import register_parts  # as above
 
@@ -493,10 +493,10 @@ def _refuse_ready_made(target: Path) -> None:
 
 
 def change_back(target: Path, number: int | None) -> Change:
-    """Return what makes a treadle.yaml what it was before.
+    """Return the change that restores an earlier version of a treadle.yaml.
 
     Raises:
-        UserError: no such version is kept, or the file is not there.
+        UserError: the version is not stored, or the file does not exist.
     """
     target = target.resolve()
     version = History(target).version(number)
@@ -505,7 +505,7 @@ def change_back(target: Path, number: int | None) -> Change:
 
 
 def _refuse_missing(file: Path, target: Path, text: str) -> None:
-    """Refuse a policy that goes by what the file has not got, before it runs and does less than it says."""
+    """Refuse a policy that depends on a section that the file lacks, before it runs and does less than intended."""
     lines: list[str] = []
     for at, each in _followed(text):
         base = parse_settings(str(target), _without_policies(target, each))
@@ -567,14 +567,14 @@ def _with_code(text: str) -> set[str]:
 
 
 def _parts(text: str) -> dict[str, dict[str, Any]]:
-    """Return the parts that a text's policy sets; what is not a mapping, and so wrong, is left to the whole check."""
+    """Return the parts that a text's policy sets; a part that is not a mapping is left to the whole check."""
     policy = section_values(text).get("policy")
     parts = policy.items() if isinstance(policy, dict) else ()
     return {part: value for part, value in parts if isinstance(value, dict)}
 
 
 def _differing(file: Path, text: str, target: Path, after: str) -> Iterator[str]:
-    """Yield what a file sets besides its policy, and what is set instead in a text that takes over its policy."""
+    """Yield the settings outside a file's policy that differ from those of a text that takes over its policy."""
     own, others = (
         parse_settings(str(file), _without_policies(file, text)),
         parse_settings(str(target), _without_policies(target, after)),

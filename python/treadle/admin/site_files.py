@@ -99,10 +99,10 @@ def read_site(path: Path) -> SiteFile:
 
 
 def parse_site(path: Path, data: bytes) -> SiteFile:
-    """Return what a file's content says; ``path`` is what errors call it, and where relative includes begin.
+    """Return the parsed file; ``path`` is its name in errors, and the base of relative includes.
 
     Raises:
-        UserError: it is no file of properties, or has a document type or an encoding that cannot be edited.
+        UserError: it is not a file of properties, or has a document type or an encoding that cannot be edited.
     """
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UserError(f"{path} is in UTF-16, which is not edited; save it as UTF-8")
@@ -111,7 +111,7 @@ def parse_site(path: Path, data: bytes) -> SiteFile:
         reader.parser.Parse(data, True)
     except expat.ExpatError as error:
         raise UserError(f"{path}:{error.lineno}: {expat.ErrorString(error.code)}; put the XML right first") from error
-    except (LookupError, ValueError) as error:  # an encoding that nobody knows, or one of several bytes a letter
+    except (LookupError, ValueError) as error:  # an unknown encoding, or one of several bytes a letter
         raise UserError(f"{path}: its encoding cannot be edited ({error}); save it as UTF-8") from error
     if not reader.seen_root:
         raise UserError(f"{path} has no <configuration>; is it a file of Hadoop's settings?")
@@ -347,10 +347,10 @@ def edit_site(file: SiteFile, wanted: Mapping[str, str]) -> SiteEdit:
 def take_back(
     path: Path, data: bytes, replaced: Sequence[Replaced], added: Sequence[tuple[str, str]]
 ) -> tuple[bytes, list[str]]:
-    """Return a file that others may have edited without what an edit put there, and what was left for a reader.
+    """Return a file without the changes of an edit, even if others edited it since, and remarks for the user.
 
     Raises:
-        UserError: it is no file of properties any more.
+        UserError: it is not a file of properties any more.
     """
     remarks: list[str] = []
     file = parse_site(path, data)
@@ -371,7 +371,7 @@ def masked(path: Path, data: bytes, names: Collection[str]) -> bytes:
     """Return a file for a reader: values of other keys than ``names``, and comments of others, are dots.
 
     Raises:
-        UserError: it is no file of properties.
+        UserError: it is not a file of properties.
     """
     cuts = [
         (found.start(), found.end(), b"<!-- ... -->" + b"\n" * found[0].count(b"\n"))
@@ -460,7 +460,7 @@ def _cut(data: bytes, cuts: Sequence[tuple[int, int, bytes]]) -> bytes:
 
 
 def _check(path: Path, data: bytes, wanted: Mapping[str, str]) -> None:
-    """Make sure that Hadoop will see what is wanted in a file that is about to be written."""
+    """Make sure that Hadoop will read the wanted values from a file that is about to be written."""
     held = settings_of(parse_site(path, data))
     for name, value in wanted.items():
         if name not in held or held[name].value.strip() != value:

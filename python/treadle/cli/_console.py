@@ -22,7 +22,7 @@ from treadle.errors import printable as printable
 
 
 class _PrintableConsole(Console):
-    """Shows of texts, in cells of tables too, only what is printable: users name their jobs as they like."""
+    """Replaces unprintable characters in texts, also in table cells: users choose the names of their jobs."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(_lines(text), **options)
@@ -41,7 +41,7 @@ def console_for_tables(width: int = 120) -> Console:
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print a line as it is: without markup, and of what others wrote only what is printable."""
+    """Print a line without markup, and without unprintable characters."""
     console.print(printable(text), style=style or None, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -1,6 +1,6 @@
 """Options that many commands have.
 
-Where commands put their results: files and folders that a user names, and one way to say what is wrong with one.
+The destinations of results: files and folders that a user names, with uniform error messages.
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ def exit_if_silent(bean: Mapping[str, Any]) -> None:
 
 @contextmanager
 def writing(option: str, place: Path, kind: Literal["file", "folder"]) -> Iterator[None]:
-    """Turn what the operating system refuses inside into an error that names the option.
+    """Convert an OSError inside into an error that names the option.
 
     Raises:
-        UserError: something could not be written.
+        UserError: the file or folder could not be written.
     """
     try:
         yield
@@ -131,10 +131,10 @@ def write_json(file: Path, document: object) -> None:
 
 
 def check_writable(option: str, file: Path) -> None:
-    """See, before long work, that a file of results can be written; what it holds stays, and no empty one is left.
+    """Check, before long work, that a file of results can be written; its content stays, and no empty file is left.
 
     Raises:
-        UserError: it cannot.
+        UserError: it cannot be written.
     """
     with writing(option, file, "file"):
         _make_folder_of(file)
@@ -145,7 +145,7 @@ def check_writable(option: str, file: Path) -> None:
 
 
 def _make_folder_of(file: Path) -> None:
-    if not file.parent.exists():  # if the parent is no folder, the write reports it more clearly
+    if not file.parent.exists():  # if the parent is not a folder, the write reports it more clearly
         file.parent.mkdir(parents=True)
 
 

@@ -109,10 +109,10 @@ _VERDICTS: Final = {"less": "quicker", "more": "slower", "undecided": "undecided
 
 
 def try_against_fair(file: Path) -> None:
-    """Show what a policy changes against `fair` on small workloads, with a verdict (`treadle policy try`).
+    """Compare a policy with `fair` on small workloads, and print a verdict (`treadle policy try`).
 
     Raises:
-        UserError: a part of the policy failed, or jobs waited for what they would never get.
+        UserError: a part of the policy failed, or jobs waited for containers that they can never get.
     """
     register_parts()
     settings = read_settings(file)
@@ -187,7 +187,7 @@ def _means(engines: Sequence[EngineFigures], fields: dict[str, str]) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class SimulateOptions:
-    """What the options say of the runs."""
+    """The options of the runs."""
 
     seed: int | None
     seeds: int
@@ -375,7 +375,7 @@ def _failing(policy: str, broken: dict[str, str], *, keep_going: bool) -> Iterat
 
 
 def _show(outcomes: Sequence[Summary | FailedRun], console: Console, options: SimulateOptions) -> None:
-    """Show tables, then what went wrong and what the engine warned of, each once."""
+    """Print the tables, then each failure and each warning of the engine once."""
     console.print(_table(outcomes))
     summaries = [each for each in outcomes if isinstance(each, Summary)]
     failed = {each.policy: each.failure for each in outcomes if isinstance(each, FailedRun)}
@@ -427,7 +427,7 @@ def _table(outcomes: Sequence[Summary | FailedRun]) -> Table:
     for policy in dict.fromkeys(each.policy for each in outcomes):
         group = [each for each in outcomes if each.policy == policy and isinstance(each, Summary)]
         failed = sum(each.policy == policy and isinstance(each, FailedRun) for each in outcomes)
-        if failed:  # means of the seeds that went well would be of other jobs than those beside them
+        if failed:  # means over the other seeds would be of different jobs than the other rows
             table.add_row(policy, f"{failed} failed", *["-"] * 7)
             continue
         table.add_row(
@@ -494,7 +494,7 @@ def _mean(values: list[float]) -> str:
 
 
 def _over_seeds(outcomes: Sequence[Summary | FailedRun]) -> dict[str, Any]:
-    """Return what is over all seeds, as JSON takes it."""
+    """Return the figures over all seeds, for JSON."""
     summaries = [each for each in outcomes if isinstance(each, Summary)]
     return {"slowdowns": as_rows(slowdowns_of(summaries)), "pairs": as_rows(pairs_of(summaries))}
 

@@ -45,7 +45,7 @@ class OutputPaths:
 
 @dataclass(frozen=True, slots=True)
 class OnSpark:
-    """What the options say of Spark."""
+    """The options of runs on Spark."""
 
     master: str | None
     settings: Mapping[str, str]

@@ -75,10 +75,10 @@ def what_if(place: Path, policies: Sequence[str], seeds: int, *, trust_code: boo
 def what_if_of_histories(
     paths: Sequence[Path], cluster: Path, policies: Sequence[str], seeds: int, *, trust_code: bool, report: Report
 ) -> dict[str, Any]:
-    """Return what there was by histories, and what the model of a scenario's cluster makes of policies.
+    """Return the recorded figures of histories, and the simulated ones of policies on a scenario's cluster.
 
     Raises:
-        UserError: there is no job in the histories, or they, the scenario and a policy do not go together.
+        UserError: the histories contain no job, or they, the scenario and a policy are incompatible.
     """
     scenario, histories = cluster_of(cluster, trust_code=trust_code), Histories()
     histories.read(paths)
@@ -228,7 +228,7 @@ def _of(policy: dict[str, Any], key: tuple[str, str]) -> list[float]:
 
 
 def _cell(values: Sequence[float], base: Sequence[float] | None) -> str:
-    """Return a cell: a figure, and what it is over another one."""
+    """Return a cell: a figure, with its ratio to another one in brackets."""
     if base is None:
         return _range(values)
     return f"{_range(values)} ({mean(values) / mean(base):.2f})" if values and base else "-"

@@ -42,7 +42,7 @@ def dashboard(
         bool, typer.Option("--same-cluster", help="Go on with a history though the cluster has a new address.")
     ] = False,
 ) -> None:
-    """Serve web pages about the cluster of a ResourceManager: queues, nodes, jobs, decisions, and what is wrong.
+    """Serve web pages about the cluster of a ResourceManager: queues, nodes, jobs, decisions and problems.
 
     It runs in a process of its own. A page can be opened only with the token.
     """

@@ -81,7 +81,7 @@ def _print(shown: list[dict[str, Any]]) -> None:
 
 
 def _serves(row: Mapping[str, Any]) -> str:
-    """Return what an engine serves, in words; it may be dead though nobody stands in for it."""
+    """Return an engine's applications, in words; it may be dead while no other engine stands in for it."""
     state = "is dead" if row["has_answered"] else "has not answered yet"
     return f"{row['applications']} applications" + ("" if row["lives"] else f", but {state}")
 

@@ -180,7 +180,7 @@ def _places(config: Path | None, rm: str, ca: Path | None) -> list[Path]:
 
 
 def state_places(config: Path) -> list[Path]:
-    """Return the sockets that a sidecar of a treadle.yaml may have: beside the file, or in its unit's state."""
+    """Return the possible sockets of a sidecar: next to its treadle.yaml, or in its unit's state folder."""
     from treadle.config.trust import EXPLAIN_SOCKET, state_folders
 
     return [folder / EXPLAIN_SOCKET for folder in state_folders(config, "", [str(UNIT_STATE)])]

@@ -80,7 +80,7 @@ def show(
     type_: TypeOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show what is known of a recurring job, stage by stage."""
+    """Show the history of a recurring job, stage by stage."""
     from treadle.history.documents import profile_json
 
     with _opened(store, read_only=True) as opened:

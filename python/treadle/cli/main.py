@@ -1,9 +1,9 @@
 """`treadle`: finds its commands among the modules next to this one.
 
-A module ``treadle/cli/NAME.py`` is the command NAME: it has a Typer object called ``app``, and the first line of its
-docstring is "`treadle NAME`: what it does". A folder ``treadle/cli/NAME`` is a group of such commands, NAME_OF is
-NAME-OF on the command line. ``treadle_lab/cli`` has more of them, if it lies beside this package. Only the module of
-the command that is called is imported, so that none pays for numba or for a plotting library that another needs.
+A module ``treadle/cli/NAME.py`` is the command NAME: it has a Typer object called ``app``, and its docstring's first
+line is "`treadle NAME`: " and a summary. A folder ``treadle/cli/NAME`` is a group of such commands; NAME_OF is NAME-OF
+on the command line. ``treadle_lab/cli`` has more commands, if it is next to this package. Only the module of the called
+command is imported, so that no command loads numba or a plotting library for another one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from treadle.errors import UserError, printable
 EXIT_MISTAKE: Final = 2
 FOLDER: Final = Path(__file__).parent
 LABORATORY: Final = "treadle_lab"
-"""The package of experiments: a checkout has it beside this package, the wheel does not."""
+"""The package of experiments: a checkout has it next to this package, the wheel does not."""
 
 PANELS: Final[Mapping[str, Sequence[str]]] = {
     "Cluster": (
@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _flushed() -> int:
-    """Write what waits on standard output; return the exit code: what is lost must not look as if it were there."""
+    """Flush standard output; return the exit code, which is not 0 if output was lost."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -130,7 +130,7 @@ def _first_sentence(text: str) -> str:
 
 
 def application(arguments: Sequence[str]) -> typer.Typer:
-    """Return the commands; of a group only what the arguments call is imported, the rest is listed."""
+    """Return the commands; in a group, only the called command is imported, the others are listed."""
     app = typer.Typer(
         cls=Group,
         help="Schedule Hadoop clusters with Python.",
@@ -151,7 +151,7 @@ def application(arguments: Sequence[str]) -> typer.Typer:
 def sources() -> dict[str, Path]:
     """Return the packages with commands, and their folders.
 
-    The laboratory counts only where it lies beside this package: never a folder of that name somewhere else.
+    The laboratory counts only next to this package: never a folder of that name somewhere else.
     """
     beside = FOLDER.parent.parent / LABORATORY / "cli"
     return {"treadle.cli": FOLDER} | ({f"{LABORATORY}.cli": beside} if beside.is_dir() else {})
@@ -173,11 +173,11 @@ def _fill(app: typer.Typer, folder: Path, package: str, words: Sequence[str]) ->
 
 
 def _group() -> None:
-    """Of a folder: makes it a group though it may have one command."""
+    """Make a folder a group, even if it has a single command."""
 
 
 def _add(app: typer.Typer, name: str, command: typer.Typer) -> None:
-    """Add a command; what has a single function and no callback is that function, else a group."""
+    """Add a command: a single function without a callback as a command, anything else as a group."""
     for each in command.registered_commands:
         each.cls = Command
         _name_values(each.callback)

@@ -27,7 +27,7 @@ _TIMES: Final = {"earlier": "Treadle earlier", "later": "Treadle later"}
 
 @app.command()
 def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, output: OutputOption = Output.TABLE) -> None:
-    """Compare what Treadle would have done with what the stock scheduler did, in mode observe_only.
+    """Compare the placements that Treadle proposes with the stock scheduler's, in mode observe_only.
 
     Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 2 if no sidecar answers.
     """
@@ -43,7 +43,7 @@ def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, output: OutputOption
 
 
 def read_observation(rm: str, ca: Path | None = None, config: Path | None = None) -> dict[str, Any]:
-    """Return what the sidecar of a ResourceManager has found in observe_only; docs/watch.md has the fields.
+    """Return the figures of a sidecar in mode observe_only; docs/watch.md describes the fields.
 
     Raises:
         UserError: no sidecar answers, or one of another release does.
@@ -109,5 +109,5 @@ def _table(rows: Mapping[str, Mapping[str, int]]) -> Any:
 
 
 def _mean(row: Mapping[str, int], which: str) -> float:
-    """Return by how many seconds Treadle was earlier or later, in the mean."""
+    """Return by how many seconds Treadle was earlier or later, on average."""
     return row[f"{which}_ms"] / row[which] / 1000

@@ -137,10 +137,10 @@ def use(
         list[str] | None, typer.Option(help="A section of the file that is taken over besides `policy:`, as `plans`.")
     ] = None,
 ) -> None:
-    """Make a running cluster use a policy: check it, put it into the engine's treadle.yaml, have that read again.
+    """Make a running cluster use a policy: check it, write it to the engine's treadle.yaml, have that read again.
 
-    All but `policy:` stays as it is. What the file was is kept (`treadle policy history`). If the ResourceManager or
-    its engine refuses the new one, the old one is put back. Run it on the ResourceManager's host.
+    Other sections stay, unless `--also` names them. The earlier version is saved (`treadle policy history`), and
+    restored if the ResourceManager or its engine rejects the new one. Run it on the ResourceManager's host.
     """
     from treadle.admin import policy_use
     from treadle.shipped import find_policy
@@ -158,7 +158,7 @@ def use(
 def history(
     config: ConfigOption = None, rm: RmOption = DEFAULT_RM, ca: CaOption = None, output: OutputOption = Output.TABLE
 ) -> None:
-    """List what the engine's treadle.yaml was before each `use` and `rollback`, the latest last."""
+    """List the saved versions of the engine's treadle.yaml, one from each `use` and `rollback`, the latest last."""
     from dataclasses import asdict
 
     from treadle.admin import policy_use
@@ -178,9 +178,9 @@ def rollback(
     yarn: YarnOption = None,
     no_refresh: NoRefreshOption = False,
 ) -> None:
-    """Make the engine's treadle.yaml, all of it, what it was before, and have it read again.
+    """Restore a saved version of the engine's treadle.yaml as a whole, and have it read again.
 
-    What it is now is kept too, so that a second `rollback` undoes the first.
+    The current version is saved too, so that a second `rollback` undoes the first.
     """
     from treadle.admin import policy_use
 

@@ -29,7 +29,7 @@ def recording() -> None:
 
 @app.command()
 def show(place: PlaceArgument, output: OutputOption = Output.TABLE) -> None:
-    """Say what is in a recording: its time, nodes, jobs, queues, gaps, and who decided.
+    """Show a recording's contents: its time, nodes, jobs, queues and gaps, and the scheduler that decided.
 
     The exit code is 1 if a segment is damaged or frames are missing. The last one may still be written.
     """

@@ -66,7 +66,7 @@ def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, output: OutputOption 
 
 
 def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what is shown: whether it schedules, texts that are not empty, numbers, each reason of a rejection."""
+    """Return the rows to show: whether it schedules, texts that are not empty, numbers, each reason of a rejection."""
     reason = why_not(bean)
     rows = [("schedules now", f"no: {reason}" if reason else "yes")]
     # What already stands there as the reason is not said again.
@@ -79,7 +79,7 @@ def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _compared(bean: dict[str, Any], rm: str, ca: Path | None) -> list[tuple[str, str]]:
-    """Return what the sidecar has found in mode observe_only; nothing in other modes."""
+    """Return the sidecar's comparison in mode observe_only; nothing in other modes."""
     from treadle.cli.observe import read_observation, summary
 
     if bean.get("Mode") != "observe_only":

@@ -50,7 +50,7 @@ def sweep(
     plot_format: PlotFormatOption = None,
     trust_code: TrustOption = False,
 ) -> None:
-    """Run simulations over settings of policies and scenarios and over seeds; what has run does not run again."""
+    """Run simulations over settings of policies and scenarios and over seeds; completed runs are not repeated."""
     from treadle.cli import _sweep  # only here: it imports numba
 
     formats = plot_formats(plot, plot_format)

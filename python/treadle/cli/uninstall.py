@@ -12,7 +12,7 @@ app = typer.Typer()
 
 @app.command()
 def uninstall(prefix: PrefixOption = None, hadoop_conf: HadoopConfOption = None, dry_run: DryRunOption = False) -> None:
-    """Restore the files that `treadle install` changed, and remove what it made. Exit code 1: something still runs."""
+    """Restore the files that `treadle install` changed, and remove those it made. Exit code 1: a process still runs."""
     from treadle.admin.install import plan_removal, remove
     from treadle.admin.plan import found_prefix
 

@@ -56,7 +56,7 @@ def show(
     output: OutputOption = Output.TABLE,
     plot: PlotOption = None,
 ) -> None:
-    """Show how many jobs, stages and tasks there are, when they come, what they need and how long they run."""
+    """Show numbers of jobs, stages and tasks, their arrivals, resources and durations."""
     console = Console(stderr=True)
     amounts = _amounts(capacity or [])
     known = format or recognised(file)
@@ -107,7 +107,7 @@ def _read(console: Console, file: Path, known: str | None, seed: int | None) -> 
 
 @contextmanager
 def _opened(output: Path) -> Iterator[TextIO]:
-    """Open a file beside the one to write, which it becomes when all went well; packed by what the name ends in."""
+    """Open a temporary file, which replaces the output on success; compressed according to the output's suffix."""
     opens: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open}
     beside = output.with_name(f".{output.name}.part")
     try:

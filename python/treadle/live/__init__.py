@@ -1,1 +1,1 @@
-"""The sidecar: the engine beside a ResourceManager, its process, its sessions and its event sources beside frames."""
+"""The sidecar: the engine of a ResourceManager, its process, its sessions and its sources of events outside frames."""

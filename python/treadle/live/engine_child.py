@@ -31,7 +31,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 class Line:
-    """What the hub hears: answers, and eight signs of life in a lease."""
+    """The messages to the hub: answers, and eight signs of life per lease."""
 
     def __init__(self, connection: Connection) -> None:
         """Show signs of life from now on, and end with the hub, even while stopped."""

@@ -99,7 +99,7 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
 def _plans(
     config: Path, remember: Callable[[object], None], ask_stages: Callable[[Callable[[str], object]], None]
 ) -> EventSource | None:
-    """Open the plan listener of the first engine, if it has one; that alone loads what is compiled."""
+    """Open the plan listener of the first engine, if it has one; only that imports compiled code."""
     values = section_values(text_of(config))
     first = next(iter((values.get("engines") or {}).values()), None) or {}
     if not (first.get("listener", values.get("listener")) or {}).get("address"):
@@ -112,7 +112,7 @@ def _plans(
 
 
 class HubQuestionServer(QuestionServer):
-    """Says who serves what, and lets each engine answer what is asked about its own applications."""
+    """Returns the owners of applications, and forwards questions about an application to its engine."""
 
     def __init__(self, path: Path, config: Path, hub: Hub) -> None:
         super().__init__(path)
@@ -151,7 +151,7 @@ class HubQuestionServer(QuestionServer):
 
 
 def _answer(engine: str, content: bytes) -> Mapping[str, Any]:
-    """Return what an engine answers about the nodes that it keeps free; what is no answer is an error of its own."""
+    """Return an engine's answer about the nodes that it reserves; an invalid answer is returned as an error."""
     with suppress(ValueError, RecursionError):
         answer = json.loads(content)
         if isinstance(answer, dict) and isinstance(answer.get("held", []), list):
@@ -160,10 +160,10 @@ def _answer(engine: str, content: bytes) -> Mapping[str, Any]:
 
 
 def _owner(applications: Mapping[str, Sequence[str]], given: str) -> str:
-    """Return who serves an application.
+    """Return the engine that serves an application.
 
     Raises:
-        UserError: nobody does, or several are meant.
+        UserError: no engine does, or several applications match.
     """
     application = application_in(applications, given)
     if not application or not applications[application][1]:

@@ -28,11 +28,11 @@ HELD_MAX: Final = 1000
 ONE_ENGINE: Final = "there is one engine, which has no name; leave --engine out"
 
 WithEngine = Callable[[Callable[[Engine], Any]], Any]
-"""Shows an action the engine between two frames, and returns what it returns."""
+"""Calls a function with the engine, between two frames, and returns its result."""
 
 
 class Question(NamedTuple):
-    """What is asked."""
+    """A question about an application."""
 
     application: str
     """YARN's id, or the end of it."""
@@ -91,7 +91,7 @@ class ExplainServer(QuestionServer):
             return NO_QUESTION
         try:
             return json.dumps(self._with_engine(answer)).encode()
-        except Exception as error:  # one question that fails is no concern of the next
+        except Exception as error:  # a failed question does not affect the next
             _log.error("a question was not answered", exc_info=error)
             text = f"the question failed: {printable(f'{type(error).__name__}: {error}')}; the sidecar's log has more"
             return json.dumps({"error": text}).encode()

@@ -1,8 +1,8 @@
 """How the ResourceManager and its sidecar find each other and prove that they know their secret.
 
-Three messages open each connection; the secret is in none of them. The codes are over the nonces of both ends, the
-role of who proves, and the address and port that were dialled: nobody can pass them on to another connection, another
-port or the other direction.
+Three messages open each connection; none of them contains the secret. The codes cover the nonces of both ends, the
+prover's role, and the dialled address and port: they cannot be replayed on another connection, another port or in the
+other direction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from treadle.errors import UserError
 from treadle.files import read_regular, write_whole
 
 VERSION: Final = 1
-"""Of the handshake; both ends must have the same."""
+"""Version of the handshake; both ends must have the same."""
 
 NONCE_BYTES: Final = 32
 CODE_BYTES: Final = 32
@@ -59,7 +59,7 @@ class Address(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What the ResourceManager allows, bytes."""
+    """The ResourceManager's limits, bytes."""
 
     frame_max_bytes: int
     reply_max_bytes: int
@@ -101,10 +101,10 @@ def resource_manager_proof(secret: bytes, address: Address, hello: bytes, answer
 
 
 def check_proof(secret: bytes, address: Address, hello: bytes, answer: bytes, proof: bytes) -> Limits:
-    """Return what the ResourceManager allows.
+    """Return the ResourceManager's limits.
 
     Raises:
-        ProofError: it does not know the secret, dialled elsewhere, or allows what cannot be.
+        ProofError: it does not know the secret, dialled another address, or sent impossible limits.
     """
     limits = Limits(*_LIMITS.unpack_from(proof))
     expected = resource_manager_proof(secret, address, hello, answer, limits)
@@ -144,7 +144,7 @@ def read_greeting(stdin: IO[bytes]) -> Greeting:
     """Wait for the ResourceManager's line.
 
     Raises:
-        HandshakeError: it is not what the shim writes. The secret is not repeated.
+        HandshakeError: the line is not one that the shim writes. The message does not repeat the secret.
     """
     line = stdin.readline(GREETING_MAX_BYTES)
     if not line.endswith(b"\n"):
@@ -203,9 +203,9 @@ class ConnectionFile:
         self._content = b""
 
     def remove_stale(self) -> None:
-        """Remove the file of a sidecar that was killed, so that nobody dials its port, which anyone may have now.
+        """Remove the file of a killed sidecar, so that no client dials its port, which another process may have now.
 
-        That of one that still runs is left to it: it goes on until its ResourceManager reads the next file.
+        The file of a running sidecar stays: it goes on until its ResourceManager reads the next file.
         """
         try:
             document = json.loads(read_regular(self._path, CONNECTION_FILE_MAX_BYTES))

@@ -1,7 +1,7 @@
-"""What is known of jobs before they run: by earlier runs, and by the splits that their clients have left.
+"""History and input splits of jobs before they run: profiles of earlier runs, and splits that their clients have left.
 
-Input splits are the users' files: each user gets his turn, and what is read a second is bounded, by user and in all. A
-job whose turn has not come by the time that its AM has a container is sampled without its splits, as one without any.
+Input splits are the users' files. Users take turns, and the amount read per second is bounded, for each user and in
+total. A job whose AM gets a container before the job's turn is sampled without its splits.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class StagedSplits:
         self._waiting: QuotaCache[int, str] = QuotaCache(WAITING)
         """Users of the jobs whose turn has not come, by application."""
         self._had: set[int] = set()
-        """Applications that run and had their turn: being reported again is no reason for another one."""
+        """Running applications that had their turn: a repeated report does not give them another one."""
         self._again_ms: dict[str, int] = {}
         """When more is read of a user; of all under the empty name."""
 
@@ -65,10 +65,10 @@ class StagedSplits:
         """Return the splits of MapReduce jobs whose AMs have no container yet, as many as there is time for.
 
         Args:
-            frame: what is new
+            frame: the new frame
             tracker: has been given it
             staging: as `treadle.config.settings.JobHistory.staging`; empty: nothing is read
-            pending: users of whom there are splits that nobody has taken yet: theirs wait
+            pending: users with splits that the engine has not taken yet: their jobs wait
         """
         for event in frame.events:
             self._places.follow(event)
@@ -161,7 +161,7 @@ class KeyHint(NamedTuple):
     duration_ms: int
     deviation_ms: int
     tasks: int = -1
-    """How many have not ended, of a stage that is not asked for yet; -1: what is asked for says it."""
+    """Number of tasks that have not ended, for a stage without requests yet; -1: the requests determine it."""
 
 
 class HistoryLookup:
@@ -188,9 +188,9 @@ class HistoryLookup:
         self._known: set[int] = set()
         """Applications with hints."""
         self._ahead: dict[int, dict[str, int]] = {}
-        """Of each application the keys of stages that it has not asked for yet."""
+        """Keys of the stages that each application has not requested yet, by application."""
         self.snapshot = SnapshotId(0, 0)
-        """Which snapshot the indices of what was returned last count by."""
+        """The snapshot that the indices in the latest result refer to."""
 
     def update(self, frame: Frame) -> list[KeyHint]:
         """Return hints for what a frame asks for and had none since the last snapshot, in its order."""
@@ -237,7 +237,7 @@ class HistoryLookup:
         return [*found, asked] if asked is not None else found
 
     def _hints_ahead(self, job: JobState, application: int, first: str) -> list[KeyHint]:
-        """Return what is known of stages that come after the first one asked for, under keys of their own."""
+        """Return hints for the stages after the first requested one, under keys of their own."""
         profile = self._profiles[application]
         stages = () if profile is None else profile.stages
         position = next((stage.position for stage in stages if stage.name == first), None)

@@ -1,10 +1,10 @@
-"""Remembers jobs that have finished, beside the decisions.
+"""Stores the history of finished jobs, on a thread of its own.
 
-The frames that were answered become stages, and those profiles. Pilot measurements of running jobs are kept too, for
-the sidecar after this one. All of it happens on a thread of its own, after the answer. A store that cannot be used, or
-a recorder that falls behind, costs memories and hints, and nothing else.
+The thread derives stages from answered frames, and profiles from stages. It also stores pilot measurements of running
+jobs for the next sidecar. All of it happens after the answer. If the store is unusable or the recorder falls behind,
+only history and hints are lost.
 
-The thread that decides takes over what is there, and sends it to the engine: every hint is an event, so a run can be
+The deciding thread takes finished results and sends them to the engine. Every hint is an event, so a run can be
 repeated from its frames and these events.
 """
 
@@ -111,11 +111,11 @@ SAMPLES_EVERY_MS: Final = 500
 """How often pilot measurements are written."""
 
 HINTS: Final = Bounds(1 << 10, 10_000 << 10, 10_000 << 10, things=10_000)
-"""Request keys of which something is known and that nobody has taken yet, a KiB each: 10,000. Of the user with most the
-oldest go first."""
+"""Limits for request keys with hints that the engine has not taken yet: 10,000, 1 KiB each. The oldest of the user with
+most are dropped first."""
 
 SPLITS: Final = Bounds(1 << 10, 1 << 10, 100 << 10, things=100)
-"""Jobs whose splits nobody has taken yet: one of a user, 100 in all."""
+"""Limits for jobs with splits that the engine has not taken yet: one per user, 100 in total."""
 
 StagesOf = Callable[[str], Sequence[StageRun]]
 """Returns what an application's own driver has reported of its stages, by YARN's id, once."""
@@ -222,7 +222,7 @@ class ProfileRecorder(Listener):
         return [one for _, one in splits.held_keys()]
 
     def restored(self) -> Mapping[str, Sample]:
-        """Return, once, what the sidecar before this one kept of pilots."""
+        """Return once the pilot measurements that the previous sidecar stored."""
         if not self._restored:
             return {}
         with self._changed:
@@ -234,7 +234,7 @@ class ProfileRecorder(Listener):
         return self._history.summary() if self._enabled else ""
 
     def remember(self, run: JobRun) -> None:
-        """Take a finished job that somebody else saw; it goes into the store with the next frame."""
+        """Take a finished job from another source than frames; it goes into the store with the next frame."""
         if self._enabled:
             self._wait(run)
 
@@ -243,7 +243,7 @@ class ProfileRecorder(Listener):
         self._stages_of = stages_of
 
     def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know: why nothing is remembered now."""
+        """Return warnings for the administrator: why no jobs are stored now."""
         problem = self._store.problem
         warnings: tuple[str, ...] = (f"jobs are not remembered: {problem}",) if problem else ()
         if self._enabled and self._tracker.is_full:
@@ -255,7 +255,7 @@ class ProfileRecorder(Listener):
             self._next()
 
     def _next(self) -> None:
-        """Work on what was taken next; waits for it."""
+        """Wait for the next item and process it."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._waiting))
             item, size = self._waiting.popleft()
@@ -306,12 +306,12 @@ class ProfileRecorder(Listener):
             self._put_samples(now_ms)
 
     def _with_stages(self, run: JobRun) -> JobRun:
-        # Nobody else reports stages, and to ask may take as long as the listener's process is busy.
+        # Only Spark drivers report stages, and asking may take as long as the listener's process is busy.
         hints = self._stages_of(run.id) if run.key.type == SPARK else ()
         return replace(run, stages=(*run.stages, *hints)) if hints else run
 
     def _follow_frame(self, frame: Frame) -> None:
-        """Look up what earlier runs say of what is asked for the first time."""
+        """Look up history for the requests that are new in a frame."""
         hints = self._history.update(frame)
         with self._changed:
             pending = self._splits.users()
@@ -367,7 +367,7 @@ class ProfileRecorder(Listener):
         self._store.use(now_ms, put_all)
 
     def _restore(self, store: ProfileStore) -> None:
-        """Read what the sidecar before this one kept of pilots."""
+        """Read the pilot measurements that the previous sidecar stored."""
         if self._was_restored:
             return
         samples = store.samples()
@@ -380,14 +380,14 @@ ROWS_MAX: Final = 5_000
 """Hints given at once; the others wait for the next frame."""
 
 ABSENT_MS: Final = 600_000
-"""How long what is known of an application is kept that a new connection does not report: an RM that was started anew
-reports its applications one after the other."""
+"""How long an application's measurements stay if a new connection does not report it: a restarted RM reports its
+applications one after the other."""
 
 
 class HistorySource(Listener):
-    """Sends an engine between two decides what is known, and takes its pilot measurements.
+    """Sends history to an engine between two cycles, and takes its pilot measurements.
 
-    Pilot measurements go to the engine after each snapshot, because the engine's model begins anew with it.
+    Pilot measurements go to the engine after each snapshot, because the snapshot replaces the engine's model.
     """
 
     def __init__(self, sources: ProfileRecorder, samples_max: int = SAMPLES_MAX) -> None:
@@ -438,13 +438,13 @@ class HistorySource(Listener):
             self._sources.keep(changed)
 
     def forget(self) -> None:
-        """Take that the engine fails over and over: what it was given may be why."""
+        """Handle an engine that fails repeatedly: discard the data sent to it, which may be the cause."""
         self._samples.clear()
         self._absent.clear()
         self._due.clear()
 
     def summary(self) -> str:
-        """Return what has no room; empty if nothing has none."""
+        """Return a notice that the limit of stored measurements is reached; empty otherwise."""
         return f"what pilots say is kept of {self._samples_max} jobs and no more" if self._not_kept else ""
 
     def _follow(self, frame: Frame) -> None:
@@ -489,7 +489,7 @@ class HistorySource(Listener):
         return not self._not_kept
 
     def _note_absent(self, now_ms: int) -> None:
-        """Take that a snapshot is complete. On the same connection, what it does not have has ended."""
+        """Handle a complete snapshot. Applications missing from it have ended, if the connection is the same."""
         before, self._before = self._before, None
         if before is None:
             return
@@ -519,7 +519,7 @@ class HistorySource(Listener):
         self._note_absent(now_ms)
         for id_, sample in self._sources.restored().items():
             known = self._samples.get(id_)
-            # Whatever began to be sampled earlier knows more: an engine without them has begun anew.
+            # The sample that began earlier has more data: an engine that lost its samples has started over.
             if known is None or sample.since_ms < known.since_ms:
                 runs = id_ in self._index
                 if known is None and len(self._samples) >= self._samples_max and not (runs and self._has_room()):

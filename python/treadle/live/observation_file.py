@@ -1,6 +1,6 @@
 """Figures of `observe_only` in a file, so that they outlive a sidecar.
 
-The file is written beside the decisions, whole, and read as a claim. A loss is said with the figures.
+The file is written as a whole, outside the cycle, and validated when it is read. The figures record a loss.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILE: Final = "observation.json"
 BYTES_MAX: Final = 8 << 20
 """More than the longest names of all queues and types take."""
 SAVE_EVERY_S: Final = 10.0
-"""A sidecar that is killed loses what was counted since the file was written last; that is an interruption."""
+"""A killed sidecar loses the counts since the last write, which is reported as an interruption."""
 
 
 def open_observation(folder: Path, closing: list[Close]) -> Observation:

@@ -1,8 +1,8 @@
-"""The plan listener as a process of its own: nothing that an application master sends is parsed where is decided.
+"""The plan listener as a process of its own: the deciding process parses no message of an application master.
 
-Started by the sidecar (`treadle.live.plan_source`), which sends it on standard input who runs, and ends with it. It
-gives way to others on the processor and has a bound of memory: what is free goes back to the system, and there is an
-end.
+The sidecar (`treadle.live.plan_source`) starts it and sends it the running applications on standard input; it ends with
+the sidecar. It has a low processor priority and a memory limit: it returns free memory to the system, and ends if the
+limit is exceeded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MEMORY_MAX: Final = 2 << 30
 
 TRIMMED_EVERY_S: Final = 5.0
 TRIMMED_BYTES: Final = 256 << 20
-"""While more than this is in use, what is free is given back so often; a process that has planned little uses less."""
+"""Above this usage free memory is returned at that interval; a process that has planned little uses less."""
 
 
 def resident_bytes() -> int:
@@ -66,7 +66,7 @@ class Memory:
         self._next_s = clock_s()
 
     def is_too_much(self) -> bool:
-        """Give back what is free, if it is time; return whether more than `MEMORY_MAX` is in use even so."""
+        """Return free memory to the system if due; return whether more than `MEMORY_MAX` is in use afterwards."""
         used, now_s = self._used(), self._clock_s()
         if used > MEMORY_MAX or (used > TRIMMED_BYTES and now_s >= self._next_s):
             self._give_back()
@@ -127,7 +127,7 @@ class Runs:
 
 
 class Child:
-    """Reads what the sidecar says, and says what it should know."""
+    """Reads the sidecar's messages, and sends it reports and problems."""
 
     def __init__(self, out: int) -> None:
         self._out = out
@@ -195,7 +195,7 @@ class Child:
             for _ in range(REPORTS_AT_ONCE):
                 try:
                     news = self._service.next_update()
-                except Exception:  # one attempt's DAG is no concern of the others
+                except Exception:  # an error in one attempt's DAG does not affect the others
                     _log.exception("the engine does not hear of a DAG")
                     continue
                 if news is None:

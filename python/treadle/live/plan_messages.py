@@ -1,7 +1,7 @@
-"""What the sidecar and its plan listener, a process of its own, say to each other.
+"""Messages between the sidecar and its plan listener, a process of its own.
 
-To the listener, which believes the sidecar: a line of JSON each, a list whose first element says what it is. From the
-listener, which parses what anyone on the network sends and so is not believed: frames of bounded length.
+To the listener, which trusts the sidecar: a line of JSON each, a list whose first element is the kind. From the
+listener, which parses messages of any host on the network and so is not trusted: frames of bounded length.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read_frame(stream: BinaryIO) -> tuple[MessageKind, Attempt, bytes] | None:
 
 
 def stages_to_bytes(application: str, stages: Sequence[bytes]) -> bytes:
-    """Return an application's id and what it has reported of each stage."""
+    """Return the encoded id of an application and its reports of stages."""
     return b"".join(_LENGTH.pack(len(part)) + part for part in (application.encode(), *stages))
 
 

@@ -1,9 +1,9 @@
-"""What application masters reported of their DAGs, as events for the engine; and keys and nodes for their listener.
+"""DAGs reported by application masters, as events for the engine; and keys and nodes for their listener.
 
-The listener is a process of its own (`treadle.live.plan_child`), where the messages are parsed; it is started anew when
-it ends. Or it is started behind a socket, as another user, so that nothing that parses the network is of the sidecar's
-user: systemd, for example, listens on the socket and starts a process for each connection. The thread that decides
-takes arrays that others have made, of a bounded number of applications at a time.
+The listener is a process of its own (`treadle.live.plan_child`), which parses the messages and is restarted when it
+ends. It may also be started behind a socket, as another user, so that no process of the sidecar's user parses network
+input: systemd, for example, listens on the socket and starts a process for each connection. The deciding thread takes
+arrays that other threads have made, of a bounded number of applications at a time.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PlanChild:
 
     def close(self) -> str:
         """Wait for the end and return how it ended."""
-        # what it no longer reads would be written once more at the end, and fail in place of the reason
+        # close() would write unread lines once more, and its failure would hide the reason
         with suppress(OSError):
             self.stdin.close()
         self.stdout.close()
@@ -82,7 +82,7 @@ class PlanSocket:
         """Connect.
 
         Raises:
-            UserError: nobody is there, or others could have put the socket there.
+            UserError: the socket does not answer, or others could have put it there.
         """
         self._path = path
         self._connected = connect(path, "listener.socket", "treadle-plans.socket")
@@ -107,10 +107,10 @@ PlanProcess = PlanChild | PlanSocket
 _log = logging.getLogger(__name__)
 
 BYTES: Final = Bounds(CLAIMS_MAX * CLAIM.itemsize, 8 << 20, 64 << 20)
-"""Of what the engine may get of an attempt's DAG, of those of a user, of all."""
+"""Limits for the engine's data of DAGs: of one attempt, of one user, in total."""
 
 LINES_MAX: Final = 100_000
-"""Lines that wait for the listener; beyond, it is started anew and gets the current state."""
+"""Maximum number of lines that wait for the listener; beyond, it is restarted and gets the current state."""
 
 START_S: Final = 120.0
 """How long the first start may take: kernels of the planner may have to be compiled."""
@@ -224,12 +224,12 @@ class PlanLink:
             return self._updates.pop()[1] if self._updates else None
 
     def claims(self, attempt: Attempt) -> Claims | None:
-        """Return what the engine should know of an attempt's DAG, not to be changed; None if nothing was heard."""
+        """Return the engine's data of an attempt's DAG, read-only; None if none was reported."""
         with self._lock:
             return self._claims.get(attempt)
 
     def summary(self) -> str:
-        """Return in a few words what is wrong; empty if nothing is."""
+        """Return a short description of the problems; empty if there are none."""
         refused = (
             f"{counted(self._refused, 'request')} for plans or reports beyond what is allowed" if self._refused else ""
         )
@@ -242,9 +242,9 @@ class PlanLink:
     # For the recorder of jobs.
 
     def take_stages(self, application: str) -> tuple[StageRun, ...]:
-        """Return, once, what an application's driver has reported of its stages; waits for `TAKE_S` at most.
+        """Return once the stages that an application's driver has reported; waits for `TAKE_S` at most.
 
-        Nothing is known while nobody listens: what a listener has heard ends with its process.
+        Without a listener the result is empty: a listener's data end with its process.
         """
         with self._answered:
             self._stages[application] = None
@@ -284,7 +284,7 @@ class PlanLink:
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
     def _run_once(self) -> None:
-        """Start a process and hear what it says until it ends."""
+        """Start a process and handle its messages until it ends."""
         self._has_failed = False
         child = self._child = self._open()
         if self._closed.is_set():
@@ -385,7 +385,7 @@ class PlanLink:
                     self._updates.put(known.user, attempt)
 
     def _fail(self, problem: str) -> None:
-        if problem != self._problem:  # the same reason, each time it is tried again, is no news
+        if problem != self._problem:  # the same reason at each retry needs no second report
             _log.error("%s", problem)
         self._problem = problem
         self._first_outcome.set()
@@ -416,7 +416,7 @@ class _Application:
     priorities: dict[int, int] = field(default_factory=dict)
     """By request key, in order of their coming: that of the rows below."""
     sent: Claims = field(default_factory=lambda: np.zeros(0, CLAIM))
-    """What the engine was given for each request key; nothing for those after the last one."""
+    """Data sent to the engine for each request key; empty for keys after the last one."""
     is_sent: Any = field(default_factory=lambda: np.zeros(0, bool))
     """Was it given anything?"""
     sent_before: frozenset[int] = frozenset()
@@ -428,7 +428,7 @@ class _Application:
         return self.sent_before.union(priority for priority, said in priorities if said)
 
     def forget(self) -> None:
-        """Take that the engine knows nothing, and that request keys are given anew."""
+        """Handle an engine without data, whose request keys will be assigned again."""
         self.priorities.clear()
         self.sent, self.is_sent = self.sent[:0], self.is_sent[:0]
         self.sent_before = frozenset()
@@ -510,18 +510,18 @@ class PlanEventSource(Listener):
                 self._waiting.put(known.user, index)
 
     def forget(self) -> None:
-        """Take that the engine fails over and over: nothing of what is known now is given again."""
+        """Handle an engine that fails repeatedly: send none of the current data again."""
         self._waiting.clear()
         for application in self._applications.values():
             application.forget()
 
     def summary(self) -> str:
-        """Return in a few words how many DAGs are known, and what is wrong."""
+        """Return the number of known DAGs and the problems, in a few words."""
         planned = f"{counted(len(self._planned), 'DAG')} by their application masters" if self._planned else ""
         return "; ".join(filter(None, (planned, self._link.summary())))
 
     def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know: why there are no plans."""
+        """Return warnings for the administrator: why there are no plans."""
         return tuple(filter(None, (self._link.problem(),)))
 
     def keys_for(self) -> Sequence[str]:
@@ -561,7 +561,7 @@ class PlanEventSource(Listener):
             has = None if gone else tuple((name, float(total[at])) for at, name in self._resources)
             if has != changed.get(node, self._nodes.get(node)):
                 changed[node] = has
-        # Nearly all frames have what is free alone.
+        # Nearly all frames change free resources alone.
         if changed:
             self._nodes = {node: has for node, has in (self._nodes | changed).items() if has is not None}
             self._link.set_machines(self._nodes)

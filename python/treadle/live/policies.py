@@ -1,8 +1,8 @@
-"""An engine with all that is beside it, and which settings it follows: those of treadle.yaml, unless a part failed.
+"""An engine with its listeners, and the settings that it follows: those of treadle.yaml, unless a part failed.
 
-Reading a treadle.yaml runs code of a user's, and trying it out runs more of it, so both are watched; they happen beside
-the decisions, on a thread of their own, except at the start. One of several engines follows its entry of `engines:`, in
-a process of its own, and hears of its hub what is beside frames.
+Reading a treadle.yaml runs user code, and trying it out runs more of it, so both are watched. Except at the start they
+run on a thread of their own. One of several engines follows its entry of `engines:`, in a process of its own, and
+receives events outside frames from its hub.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def _own_store(history: JobHistory, engine: str) -> JobHistory:
 
 
 STAGES_MAX: Final = 256
-"""Applications whose stages nobody has asked for yet; jobs of other frameworks are among them."""
+"""Maximum number of applications whose stages wait to be taken; jobs of other frameworks are among them."""
 
 STAGES_S: Final = 3.0
-"""How long a finished job waits for what the plan listener has heard of its stages."""
+"""How long a finished job waits for the stages that the plan listener has received."""
 
 
 class HubEvents(Listener):
@@ -141,7 +141,7 @@ class LivePolicies(Listener):
             config: treadle.yaml
             memory: of policies; without one that of the engine's folder
             engine: one of several; empty: the only one
-            hub_events: what the engine's hub says, in place of a plan listener
+            hub_events: events from the engine's hub, in place of a plan listener
         """
         self._config = config
         self._engine, self._hub_events = engine, hub_events
@@ -172,7 +172,7 @@ class LivePolicies(Listener):
                 f"{self._config}: a part of its policy failed: {reason}; {settings.policy.name()} runs instead"
             )
             _log.error("%s", self.refusal)
-            # Sequences begin anew with a sidecar: what it starts with holds from before its first frame.
+            # Each sidecar starts its sequences at 1: its first policy applies from before its first frame.
             self._memory.remember_switch(PolicySwitch(0, 0, settings.policy.name(), reason))
             return settings
         stuck = self._memory.stuck_file(source.digest) if source is not None and source.part_files else None
@@ -214,7 +214,7 @@ class LivePolicies(Listener):
         clock_ns: Callable[[], int],
         observation: Observation | None = None,
     ) -> Session:
-        """Return a session that starts with settings and reads the file again, beside the decisions."""
+        """Return a session that starts with settings and reads the file again, on a thread of its own."""
         recorder = ProfileRecorder()
         recorder.follow(settings)
         recorder.start()
@@ -323,7 +323,7 @@ class LivePolicies(Listener):
 
 
 def _on_thread(read: Callable[[], Settings]) -> Future[Settings]:
-    """Read settings on a thread that nobody waits for at the end of the process."""
+    """Read settings on a daemon thread, which the end of the process does not wait for."""
     future: Future[Settings] = Future()
 
     def run() -> None:
@@ -378,13 +378,9 @@ def warm_up(settings: Settings) -> int:
 def open_session(
     config: Path | None, closing: list[Close], engine: str = "", beside: HubEvents | None = None
 ) -> Session:
-    """Return the session of an engine that is ready.
+    """Return the session of an engine that is ready, of the only one if ``engine`` is empty.
 
-    Args:
-        config: treadle.yaml
-        closing: gets what is to be called before the process ends
-        engine: one of several; empty: the only one
-        beside: as of `LivePolicies`
+    ``closing`` gets functions to call before the process ends; `beside` is ``hub_events`` of `LivePolicies`.
 
     Raises:
         ConfigError: the settings are wrong.

@@ -38,12 +38,12 @@ SWITCHES_MAX: Final = 256
 
 
 def state_folder(config: Path, environment: Mapping[str, str] = os.environ, engine: str = "") -> Path | None:
-    """Return where to remember the outcomes of a treadle.yaml's policies; None if nothing may be written.
+    """Return the folder for the outcomes of a treadle.yaml's policies; None if no folder is writable.
 
-    Of several engines each but the first has a folder of its own, by its name.
+    With several engines, each but the first has a folder of its own, by its name.
 
-    Beside it, if it may be made there or somebody has made it for this user, else in systemd's ``STATE_DIRECTORY``,
-    else where the user keeps such things.
+    The folder is next to the file, if it exists for this user or can be made; else in systemd's ``STATE_DIRECTORY``,
+    else in the user's folder for state.
     """
     bases = (environment.get("STATE_DIRECTORY", "").partition(":")[0], *bases_of_user(environment))
     beside, *others = state_folders(config, engine, bases)
@@ -117,7 +117,7 @@ class PolicyMemory:
         return descriptor
 
     def _refuse_distrusted(self) -> None:
-        """Use no folder that others may write to: what is remembered of a policy is run again."""
+        """Use no folder that others may write to: policies then run again, since their outcomes are not stored."""
         if self._folder is not None and self._folder.exists():
             reason = reason_against(self._folder)
             if reason:

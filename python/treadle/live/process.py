@@ -1,8 +1,8 @@
 """The sidecar process: start, ready, serve, end.
 
 Managed: a child of the ResourceManager, which gets its secret through standard input, whose end means that the
-ResourceManager is gone. External: started by somebody else, found through a file. Standard output is for the
-ResourceManager alone; whatever any library prints goes to standard error, where the log is.
+ResourceManager is gone. External: started independently, found through a file. Standard output is for the
+ResourceManager alone; output of libraries goes to standard error, where the log is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from treadle.process_limits import prefer_oom_kill, relaxed_gc
 _log = logging.getLogger(__name__)
 
 EXIT_MISTAKE: Final = 2
-"""Exit code for what the user has to put right: settings, arguments."""
+"""Exit code for errors that the user must fix: settings, arguments."""
 
 EXIT_FAILED: Final = 1
 
@@ -78,7 +78,7 @@ def run_managed(config: Path | None) -> int:
 def run_external(connection_file: Path, config: Path | None, group: str | None = None) -> int:
     """Serve clients that can read the connection file, until a signal; returns an exit code.
 
-    ``group`` may read it beside this process's user.
+    ``group`` may read it in addition to this process's user.
 
     Raises:
         HandshakeError: the connection file cannot be written.
@@ -176,9 +176,9 @@ class Serving:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Let garbage be looked for rarely, and never again among what is there at the end.
+    """Make garbage collections rare inside, and exempt all objects that exist at the end from later ones.
 
-    A fifth of a start would go into it, and later a tenth of a second of one decision in many.
+    Collections would take a fifth of a start, and later a tenth of a second of one decision in many.
     """
     with relaxed_gc():
         yield

@@ -1,6 +1,6 @@
-"""Where a sidecar is asked: a Unix socket of its user's own, one question at a time.
+"""A Unix socket for questions to a sidecar, for its user alone; it answers one question at a time.
 
-What is ended before the process is.
+Also the functions to call before the process ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PART_BYTES: Final = 1 << 16
 _CREDENTIALS: Final = struct.Struct("3i")
 
 RETRY_S: Final = 1.0
-"""Until it is tried again to let somebody in, where the system had nothing left for that."""
+"""Pause before connections are accepted again, after the system had no resources for one."""
 
 D = TypeVar("D", bound="QuestionServer")
 
@@ -59,14 +59,14 @@ class QuestionServer:
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._listening.bind(str(path))
-            path.chmod(0o600)  # nobody is let in before it listens
+            path.chmod(0o600)  # before it listens, so that no other user can connect
             self._listening.listen(_WAITING_MAX)
         except OSError:
             self._listening.close()
             raise
 
     def start(self) -> None:
-        """Answer from now on, on a thread that nobody waits for at the end of the process."""
+        """Answer from now on, on a daemon thread, which the end of the process does not wait for."""
         Thread(target=self._serve, name="explain", daemon=True).start()
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class QuestionServer:
         with connected:
             try:
                 self._answer(connected)
-            except Exception as error:  # one that asks and goes, or is too slow, is no concern of the next
+            except Exception as error:  # a client that disconnects, or is too slow, does not affect the next
                 _log.warning("a question was not answered: %s", printable(str(error)))
 
     def _answer(self, connected: socket.socket) -> None:
@@ -136,10 +136,10 @@ def answers(user: int) -> bool:
 
 
 def ask_server(folder: Path, question: Mapping[str, Any], timeout_s: float) -> bytes:
-    """Return what a sidecar with this state folder answers.
+    """Return the answer of the sidecar with this state folder.
 
     Raises:
-        OSError: nobody is there, or the whole answer has not come in time.
+        OSError: no sidecar listens, or the whole answer has not arrived in time.
     """
     until_s = time.monotonic() + timeout_s
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:

@@ -1,7 +1,7 @@
-"""Records an engine's input and answers, beside the decisions.
+"""Records an engine's input and answers.
 
-The thread that decides puts ticks into a bounded queue and never waits: what has no room is dropped, counted and
-reported, and the recording goes on with the next segment; another thread writes. A segment begins with a snapshot; when
+The deciding thread puts ticks into a bounded queue and never waits: ticks beyond the bound are dropped, counted and
+reported, and the recording goes on with the next segment. Another thread writes. A segment begins with a snapshot; when
 one is due, or was lost, the ResourceManager is asked for a snapshot.
 """
 
@@ -101,7 +101,7 @@ class SegmentWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Let what was written be in the file. Raises OSError."""
+        """Flush written data to the file. Raises OSError."""
         if self._writer is not None:
             self._writer.flush()
             self.written = self._closed_bytes + self._writer.bytes
@@ -126,7 +126,7 @@ class SegmentWriter:
 _log = logging.getLogger(__name__)
 
 FLUSH_S: Final = 1.0
-"""What was recorded is in the file so much later: as much is lost when the process is killed."""
+"""Interval between flushes to the file: a killed process loses at most as much."""
 
 WAKE_BYTES: Final = 4 << 20
 """When so much waits the writer begins before its second is over."""
@@ -138,7 +138,7 @@ CLOSE_S: Final = 0.5
 """How long the end of the process waits for the rest to be written; the shim waits 1 s before it kills."""
 
 _TICK_BYTES: Final = 512
-"""What a tick counts for beside its frame and its answer."""
+"""A tick's size in the queue without its frame, its answer and its further events."""
 
 
 class _Begin(NamedTuple):
@@ -172,9 +172,9 @@ class LiveRecorder(Listener):
 
         Args:
             engine: one of several, which has a folder of its own below that of the settings
-            clock_s: says when a segment is due
+            clock_s: determines when a segment is due
             writer: writes segments
-            keys_for: what the session's status says that frames should bring
+            keys_for: the types of applications whose keys the session's status requests
             follows_file: whether the sidecar began with the policy of its file; a recording of another one is not
                 replayed, since the reason is in no frame
         """
@@ -241,7 +241,7 @@ class LiveRecorder(Listener):
         self._beside_s += time.thread_time() - began_s
 
     def cost(self) -> Cost:
-        """Return what recording has cost so far, and what the process has since it began."""
+        """Return the processor time of recording so far, and that of the process since recording began."""
         process_s = 0.0 if self._process_s is None else time.process_time() - self._process_s
         return Cost(round(1e6 * self._beside_s), round(1e6 * self._writing_s), round(1e6 * process_s))
 
@@ -272,7 +272,7 @@ class LiveRecorder(Listener):
         return may_ask and due
 
     def end(self, tick: session.Tick) -> None:
-        """Take the answer; what has no room is dropped."""
+        """Take the answer; a tick beyond the queue's bound is dropped."""
         began_s = time.thread_time()
         self._end(tick)
         self._beside_s += time.thread_time() - began_s
@@ -301,14 +301,14 @@ class LiveRecorder(Listener):
             self._note_gap("the writer fell behind")
 
     def summary(self) -> str:
-        """Return in a few words what was recorded; empty if nothing is."""
+        """Return the amount recorded, in a few words; empty without a recording."""
         if not self._record.folder:
             return ""
         lost = f", {self.dropped} frames not" if self.dropped else ""
         return f"recorded {self._writer.written >> 20} MiB in {self._number} segments{lost}"
 
     def warnings(self) -> Sequence[str]:
-        """Return why nothing is recorded, and what is missing."""
+        """Return why nothing is recorded, and how many frames are missing."""
         if not self._record.folder:
             return ()
         warnings = []
@@ -406,7 +406,7 @@ class LiveRecorder(Listener):
             self._next_item()
 
     def _next_item(self) -> None:
-        """Write what waits longest; if nothing does, let what was written be in the file."""
+        """Write the oldest item of the queue; flush the file if the queue is empty."""
         with self._changed:
             item, size = self._queue.popleft() if self._queue else (None, 0)
         began_s = time.thread_time()
@@ -471,7 +471,7 @@ def _outcome(reading: Future[Settings]) -> Reading:
 
 
 def _size_beside(tick: Tick) -> int:
-    """Return about how many bytes a tick takes for what came beside its frame."""
+    """Return the approximate size of a tick's events and settings outside its frame, bytes."""
     source = None if tick.reading is None else tick.reading.source
     read = 0 if source is None else len(source.text) + sum(map(len, source.part_files.values()))
     return read + sum(256 + 16 * len(getattr(each, "application", ())) * 19 for each in tick.offline_events)

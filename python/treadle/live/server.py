@@ -1,4 +1,4 @@
-"""The Py4J server that the ResourceManager calls, and nobody else can.
+"""The Py4J server that only the ResourceManager can call.
 
 Py4J's `CallbackServer` accepts and answers calls from Java. It has no limits, so each step of a connection is
 overridden: each end of a connection must prove within a deadline, by short messages, that it knows the secret
@@ -101,7 +101,7 @@ class LoopbackServer(CallbackServer):
         self._lists_lock = Lock()
         self._threads = BoundedSemaphore(CROWD_MAX + AUTHENTICATED_MAX)
         self.strangers_log = limited(__name__, *STRANGERS_LINES)
-        """For what is said of connections before they have proved that they know the secret."""
+        """For messages about connections that have not proved yet that they know the secret."""
 
     def start(self) -> None:
         """Open the port; once this returns, connections are taken."""
@@ -153,7 +153,7 @@ class LoopbackServer(CallbackServer):
         self._threads.release()
 
     def _create_connection(self, socket_instance: socket.socket, stream: BufferedReader) -> LoopbackConnection:
-        # Called for each accepted connection; what it raises would end the server.
+        # Called for each accepted connection; an exception would end the server.
         stream.close()
         connection = LoopbackConnection(self, socket_instance)
         with self._lists_lock:
@@ -196,7 +196,7 @@ class LoopbackConnection(CallbackConnection):
                 self._connected.sendall(_ANSWER + binascii.b2a_base64(answer))
         except (RefusedError, ProofError) as refused:
             self._log.warning("connection closed: %s", refused)
-        except Exception as error:  # a connection's end is no concern of others
+        except Exception as error:  # the end of a connection does not affect others
             self._log.info("connection closed: %s", error)
         finally:
             self._server.closed(self)
@@ -210,7 +210,7 @@ class LoopbackConnection(CallbackConnection):
             _log.debug("the connection was closed already")
 
     def _shake_hands(self) -> Limits:
-        """Prove the secret to the other end and have it proved; return what the other end allows."""
+        """Prove the secret to the other end and check its proof; return the other end's limits."""
         deadline_s = time.monotonic() + AUTHENTICATION_S
         dialled = Address(*self._connected.getsockname()[:2])
         begin = self._receive(OPENING.size, deadline_s)

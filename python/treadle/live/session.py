@@ -50,13 +50,13 @@ class Tick:
     reading: Future[Settings] | None = None
     """The outcome of reading the settings again."""
     offline_events: list[Event] = field(default_factory=list)
-    """Events that the engine got beside the frame."""
+    """Events that the engine got outside the frame."""
     proposals: Proposals = field(default_factory=Proposals.none)
     held: Held = NOTHING_HELD
     answer: bytes = b""
     decide_us: int = 0
     known: str = ""
-    """What is known beside the frames, as the status says it."""
+    """Summary of the data outside frames, as in the status."""
     warnings: Sequence[str] = ()
     """Those of others than the engine."""
     switches: Sequence[PolicySwitch] = ()
@@ -102,7 +102,7 @@ class WaitMetrics:
         self._asking = np.zeros(0, bool)
         """By application, whether it asked for something when `take` was called last."""
         self._since_ms = np.zeros(0, np.int64)
-        """Of applications that ask and were not tried since: when they began to; else -1."""
+        """Time of the first request of each application that waits for an attempt; else -1."""
         self._waits_ms: deque[int] = deque(maxlen=LATEST)
         self._tried = 0
         self._latest: Mapping[str, int] = {}
@@ -111,7 +111,7 @@ class WaitMetrics:
     def take(self, header: FrameHeader, pending: I64) -> None:
         """Take notice of who asks for something, and asked for nothing before; ``pending``: how much each asks for."""
         if header.snapshot:
-            # indices mean others now; who waits is found anew, so that a wait may be reported too short
+            # indices have changed, and waits are measured from here on, so that a wait may be reported too short
             self._asking = np.zeros(0, bool)
         asked, since_ms = grown(self._asking, len(pending), False), grown(self._since_ms, len(pending), -1)
         self._asking = pending > 0
@@ -126,7 +126,7 @@ class WaitMetrics:
         self._since_ms[:] = -1
 
     def figures(self, now_ms: int, more: Mapping[str, int]) -> Mapping[str, int]:
-        """Return what is measured, with ``more``; the same again for a while."""
+        """Return the measured waits, with ``more``; unchanged for `REPORT_INTERVAL_MS`."""
         if self._latest and 0 <= now_ms - self._latest_ms < REPORT_INTERVAL_MS:
             return self._latest
         waits = np.array(self._waits_ms or [0])
@@ -149,7 +149,7 @@ FAILURES_MAX: Final = 8
 """An engine that failed so often with no decision in between will not get better: the process ends."""
 
 DECISIONS_TO_MEND: Final = 100
-"""After so many decisions a new engine is healthy: its predecessor's failure is no longer reported."""
+"""After this many decisions a new engine is healthy: the failure before it is not reported any more."""
 
 ENGINE_ACCESS_WAIT_S: Final = 0.25
 """Who looks at the engine does so right after an answer, when the next frame is farthest away, or after so long."""
@@ -230,9 +230,9 @@ class Session:
             reply_max_bytes: no answer is longer, unless the call sets a bound of its own
             clock_ns: for the time spent deciding, which is reported and never decided upon
             settings: those to start with
-            submit: has settings read again; until they are there the old ones are followed
-            listeners: see each tick, in order; of a request key counts what the last one knows
-            observation: compares the answers with what the CapacityScheduler does
+            submit: has settings read again; until then the old ones are followed
+            listeners: see each tick, in order; for a request key, the last listener's data count
+            observation: compares the answers with the CapacityScheduler's placements
 
         Raises:
             ConfigError: there are no settings to start with.
@@ -251,7 +251,7 @@ class Session:
         self._running: Settings | None = None
         """Those that the status names."""
         self._missing: tuple[str, ...] = ()
-        """What they go by and do not have."""
+        """Warnings about parts of the policy that lack required settings."""
         self._engine = make_engine(self._settings)
         self._decoder = FrameDecoder()
         self._clock_ns = clock_ns
@@ -292,7 +292,7 @@ class Session:
         return answer
 
     def with_engine(self, action: Callable[[Engine], T]) -> T:
-        """Let somebody look at the engine between two frames: the next frame waits for that."""
+        """Call a function with the engine between two frames; the next frame waits for it."""
         self._answered.clear()
         self._answered.wait(ENGINE_ACCESS_WAIT_S)
         with self._turn:
@@ -351,7 +351,7 @@ class Session:
         self._sequence = header.sequence
 
     def _await_snapshot(self, header: FrameHeader | None, error: WireError) -> None:
-        # What follows until the snapshot is refused too: that is no news.
+        # Further frames until the snapshot are refused too: one warning is enough.
         level = logging.DEBUG if self._refusing else logging.WARNING
         if isinstance(error, TooManyError | VersionError):
             self._status.frame_error = f"frame {header.sequence if header else '?'} refused: {error}"
@@ -404,7 +404,7 @@ class Session:
             self._status.engine_error = ""
 
     def _note_known(self, now_ms: int) -> None:
-        """Say what listeners know and warn of, and how contended nodes are: that anew at most once a second."""
+        """Report the listeners' summaries and warnings, and the contention of nodes, updated at most once a second."""
         if now_ms // 1_000 != self._contention_s:
             self._contention_s, self._contention = now_ms // 1_000, self._engine.contention()
         tick, status = self._tick, self._status
@@ -483,7 +483,7 @@ class Session:
         """Follow other settings from this tick on."""
         before = self._engine.running
         if settings.digest and settings.digest == before.digest and self._engine.failure is None:
-            # What it has learned is worth keeping: nothing in the files has changed.
+            # The engine keeps its learned state: nothing in the files has changed.
             self._status.config_error = ""
             return
         self._engine.configure(settings)

@@ -1,9 +1,9 @@
-"""An engine's process as the hub sees it: started, given frames, watched, killed, and started again.
+"""An engine process as the hub sees it: it is started, sent frames, watched, killed and restarted.
 
-The hub is trusted by its processes and pickles what it sends; they run code of users, so of them it reads bytes alone:
-an answer, or nothing as a sign of life.
+Engine processes trust the hub, which sends them pickles. The hub does not trust them, because they run user code: it
+reads only bytes from them, either an answer or an empty message as a sign of life.
 
-What an engine of a hub gets, and who knows more than frames.
+Also here: the work that the hub sends an engine, and the source of events that are not in frames.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Work(NamedTuple):
     frame: bytes
     reply_max_bytes: int
     events: tuple[Event, ...]
-    """What is known beside the frame, by its indices."""
+    """Events that are not in the frame, with the frame's indices."""
     remembered: tuple[object, ...]
-    """What the engine is to remember."""
+    """Finished jobs, for the engine's job history."""
     lease_ms: int
     """It shows that it lives eight times in so long."""
 
@@ -53,17 +53,17 @@ class EventSource:
         """Take the engine's pilot measurements."""
 
     def forget(self) -> None:
-        """Take that the engine fails over and over: what it was given may be why."""
+        """Handle an engine that fails repeatedly: discard the data sent to it, which may be the cause."""
 
     def again(self, applications: Iterable[int]) -> None:
         """Return all that is known of some applications with the next frames, as if it were new."""
 
     def summary(self) -> str:
-        """Return in a few words what is known, for the status; empty if there is nothing to say."""
+        """Return a short summary for the status; empty if there is nothing to report."""
         return ""
 
     def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know."""
+        """Return warnings for the administrator."""
         return ()
 
     def keys_for(self) -> Sequence[str]:
@@ -88,7 +88,7 @@ CLOSE_S: Final = 0.7
 """How long one that is to end has to write the rest of its recording."""
 
 ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""Libraries prepare a thread on each processor, which nobody would use; a unit of systemd has room for few."""
+"""Avoids unused library threads on each processor; a systemd unit has room for few."""
 
 _TEXT_MAX: Final = 400
 
@@ -159,7 +159,7 @@ class ChildProcess:
             self._kill()
 
     def _kill(self) -> None:
-        """Kill it and what it has started, and talk to it no more, whoever holds the other end."""
+        """Kill the process and its children, and close the connection, whichever process has the other end."""
         with self._changed:
             process, line, self._line = self._process, self._line, None
             if process is None or line is None:
@@ -191,7 +191,7 @@ class ChildProcess:
             self._changed.notify_all()
 
     def take(self) -> bytes | None:
-        """Return, once, what it has answered."""
+        """Return the latest answer once; None if there is none."""
         with self._changed:
             answer, self._answer = self._answer, None
             return answer

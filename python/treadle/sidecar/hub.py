@@ -62,7 +62,7 @@ class _Engine(Bidder):
         self.feed, self.encoder = Feed(mirror), FrameEncoder()
         self.sequence = self.base = self.begun = 0
         self.rows_max = 0
-        """Of its next answer."""
+        """Maximum number of proposals in its next answer."""
         self.is_deciding = False
         """Has it work that it has not answered?"""
         self.rejected_answers = 0
@@ -73,7 +73,7 @@ class _Engine(Bidder):
         self.remembered: deque[object] = deque(maxlen=REMEMBERED_MAX)
         self.report = Report()
         self.held = NOTHING_HELD
-        """What it holds back, by its latest answer."""
+        """The nodes that it reserves, according to its latest answer."""
 
 
 class Hub:
@@ -99,19 +99,19 @@ class Hub:
             read_roster: has it read again, whenever the frames' configuration number changes
             source: who knows more than the frames
             on_end: is called when an application has ended: who served it, and YARN's id; must not wait
-            observation: compares the answers with what the CapacityScheduler does
+            observation: compares the answers with the CapacityScheduler's placements
         """
         self._lock, self._changed = RLock(), Condition()
         self._make_child, self._clock_ns, self._read_roster = make_child, clock_ns, read_roster
         self._source, self._on_end = source or EventSource(), on_end
         self.observation = observation or Observation()
-        """Of all engines together."""
+        """Comparison with the CapacityScheduler, over all engines."""
         self._decoder, self._mirror = FrameDecoder(), Mirror()
         self._merge = Merge(self._mirror)
         self._roster = Roster(())
         self._engines: dict[str, _Engine] = {}
         self._key: dict[int, int] = {}
-        """By index of an application that runs: what it is called in the roster, whatever its attempt."""
+        """The roster's key of each running application, by index; the same for all its attempts."""
         self._index: dict[int, int] = {}
         self._tasks_unknown: set[int] = set()
         """Those whose number of tasks matters and is not known yet, by index."""
@@ -381,7 +381,7 @@ class Hub:
     # Answers
 
     def _answer(self, header: FrameHeader, reply_max_bytes: int) -> Answer:
-        """Let engines decide, and return what is sent of their answers."""
+        """Let engines decide, and return the part of their answers to send now."""
         now_ms = self._now_ms()
         self._reconfigure(header.configuration, now_ms)
         self._settle(now_ms)
@@ -419,7 +419,7 @@ class Hub:
         return Held(*(np.array(sorted(found), np.int32) for found in (applications, nodes)))
 
     def _ask(self, engine: _Engine, header: FrameHeader, reply_max_bytes: int) -> None:
-        """Let an engine have what is new to it."""
+        """Send an engine the changes since its last frame."""
         events = engine.feed.read()
         snapshot = bool(events) and isinstance(events[0], Snapshot)
         if snapshot:
@@ -489,7 +489,7 @@ class Hub:
         return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else default
 
     def _report(self, now_ms: int) -> str:
-        """Return the status if it has changed; what is no news, such as figures, comes with the next interval."""
+        """Return the status if it has changed; changes of figures alone are sent once an interval."""
         if not self._has_new_status and now_ms < self._report_ms:
             return ""
         self._has_new_status = False
@@ -506,7 +506,7 @@ class Hub:
         return status.changed()
 
     def _figures(self, now_ms: int) -> dict[str, Any]:
-        """Return what is shown of each engine."""
+        """Return the figures of each engine."""
         return {
             name: {
                 "entry": engine.row.entry_name,

@@ -1,9 +1,9 @@
-"""What the answers of several engines become: one answer in turns, and a fate for each proposal.
+"""Merges the answers of several engines into one answer, in turns, and returns each engine the fates of its proposals.
 
-An answer waits until all of it has been sent, or dropped: of what is another engine's by now, beyond a claim, or
-decided before others changed the node nothing is sent. What an application gets in one answer is a transaction.
+An answer waits until all of it is sent or dropped. A proposal is dropped if another engine owns the application, it
+exceeds a claim, or others changed the node since. Proposals for one application in one answer are a transaction.
 
-What several engines say of themselves, as one status for the ResourceManager.
+The statuses of several engines are merged into one status for the ResourceManager.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class Offer:
         """Begin with nothing sent.
 
         Args:
-            sequence: what the engine calls it
-            proposals: what it proposes
-            decide_us: how long it has decided
+            sequence: the engine's number of the answer
+            proposals: the engine's proposals
+            decide_us: time that the engine took to decide, µs
             base: the hub's count of frames when the engine looked
         """
         self.sequence, self.proposals, self.decide_us, self.base = sequence, proposals, decide_us, base
         self.sent = 0
-        """Of so many, from the first on, the turn has come."""
+        """Number of proposals, from the first on, whose turn has come."""
         self.fates: U8 = np.full(len(proposals), UNKNOWN, np.uint8)
 
     def piece(self, most: int) -> I32:
@@ -92,7 +92,7 @@ def check_answer(answer: Answer, sequence: int) -> None:
 
 
 class Counts:
-    """What the hub counts of an engine."""
+    """Counters that the hub keeps for an engine."""
 
     def __init__(self, now_ms: int) -> None:
         self.since_ms = now_ms
@@ -121,7 +121,7 @@ class Bidder:
         self.offer: Offer | None = None
         """Its answer that is not sent as a whole."""
         self.fates: list[tuple[int, I32, U8]] = []
-        """What it does not know yet: the sequence of an answer, positions, and their fates."""
+        """Fates that the engine has not received yet: sequence of the answer, positions, fates."""
         self.counts = Counts(now_ms)
         self.owned: set[int] = set()
         """The applications that it serves, by index."""
@@ -182,7 +182,7 @@ class Merge:
         self._changes.clear()
 
     def changed(self, node: int, by: str, frame: int) -> None:
-        """Take that somebody, an engine by its name, has committed on a node as of a frame."""
+        """Record that an engine, given by name, committed a container on a node as of a frame."""
         if not self._coarse:
             return
         last, at, others = self._changes.get(node, (by, -1, -1))
@@ -214,14 +214,14 @@ class Merge:
                     yield bidder.row.name, application, key, node
 
     def answer(self, bidders: Sequence[Bidder], sequence: int, limit: int, most: int, batch: int) -> Proposals:
-        """Return what is sent now.
+        """Return the answer to send now.
 
         Args:
             bidders: the engines, in order
-            sequence: what the ResourceManager will call the answer
-            limit: the answer's transactions begin before so many proposals
-            most: the answer has no more proposals
-            batch: as many of one engine follow each other, or a transaction
+            sequence: the ResourceManager's number of the answer
+            limit: number of proposals from which on no further transaction begins
+            most: maximum number of proposals in the answer
+            batch: number of proposals that one engine sends in a row, unless a transaction is longer
         """
         segments: list[_Segment] = []
         pending: dict[int, set[str]] = {}
@@ -274,7 +274,7 @@ class Merge:
         return rooms
 
     def beyond_claims(self, bidders: Sequence[Bidder]) -> set[int]:
-        """Return the applications with an ask that is larger than what is left of the claim of their engine."""
+        """Return the applications with a request larger than the unused part of their engine's claim."""
         applications_beyond = set[int]()
         rooms = self._room(bidders)
         asks = self._mirror.requests.columns
@@ -381,7 +381,7 @@ class EngineFigures(BaseModel):
 
 
 class EngineStatus(BaseModel):
-    """What is used of the status of an engine."""
+    """The fields of an engine's status that the hub uses."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -404,10 +404,10 @@ class Report:
         self.status = EngineStatus()
 
     def take(self, text: str, *, fresh: bool) -> None:
-        """Take the status of an answer, empty if nothing has changed; without ``fresh`` its indices mean nothing.
+        """Read the status of an answer, empty if it has not changed; without ``fresh`` its indices mean nothing.
 
         Raises:
-            ValueError: it is no status.
+            ValueError: the text is not a status.
         """
         if len(text) > Status.BYTES_MAX:
             raise ValueError("the status is too long")
@@ -421,7 +421,7 @@ class Report:
         self.status.diagnostics, self.status.engines.given_up = [], []
 
     def shown(self, problem: str, counts: Counts, now_ms: int) -> dict[str, Any]:
-        """Return what is shown of the engine: two texts, and figures."""
+        """Return the engine's status for display: two texts, and figures."""
         useful_ms, wasted_ms, decided_ms = (
             us // 1000 for us in (counts.useful_us, counts.wasted_us, counts.decided_us)
         )

@@ -1,6 +1,6 @@
-"""What frames have said so far, in rows with versions, and what one engine of several receives of it.
+"""The cluster's state according to the frames so far, in rows with versions; the part that each engine receives of it.
 
-An engine gets all nodes and queues, and of its own applications what is new since it received them last.
+An engine receives all nodes and queues, and the changes of its own applications since its previous frame.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Bools = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.integer]
 
 NEW: Final = -1
-"""The version up to which somebody has read who has read nothing."""
+"""The version of a reader that has read nothing."""
 
 _NONE: Final[Places] = np.zeros(0, np.int64)
 _DROPPED_MIN: Final = 64
@@ -158,7 +158,7 @@ E = TypeVar("E")
 
 
 class Cursor:
-    """How far somebody has read; `NEW` if a snapshot is due."""
+    """The version up to which a reader has read; `NEW` if a snapshot is due."""
 
     def __init__(self) -> None:
         """Have read nothing."""
@@ -179,7 +179,7 @@ class Mirror:
     def __init__(self) -> None:
         """Know nothing."""
         self.version = 0
-        """Of the latest events; raised by each `take`."""
+        """Version of the latest events; each `take` raises it."""
         self.epoch = 0
         self.texts: list[str] = []
         self.texts_again: dict[int, int] = {}
@@ -199,7 +199,7 @@ class Mirror:
         self.users = Rows(events.Users, resources, "queue", "user_name", "partition_name")
         self.nodes = Rows(events.Nodes, resources, "node", zero="state")
         self.nodes_version: I64 = np.zeros(0, np.int64)
-        """When more of each node has changed than what is free."""
+        """Version of each node's latest change that is more than a change of its free resources."""
         self.attributes = Rows(events.NodeAttributes, resources, "node", "attribute_name", zero="present")
         self.applications = Rows(events.Applications, resources, "application", zero="state")
         self.usage = Rows(events.ApplicationUsage, resources, "application")
@@ -214,7 +214,7 @@ class Mirror:
         own = (self.limits, self.users, self.attributes, self.usage)
         of_asks = (self.tags, self.blacklist, self.localities, self.allocation_tags)
         self._tables: dict[type[Any], Rows] = {table.kind: table for table in (*own, *of_asks)}
-        """Of events of which each row is taken as it is."""
+        """Tables by event type, for events whose rows are stored unchanged."""
         self.replaced: dict[int, I64] = {int(bit): np.zeros(0, np.int64) for bit in Replaces}
         """When each application's requests, blacklist and tags were replaced last, by the bit of `Replaces`."""
         self.steps: deque[tuple[int, events.Containers]] = deque()
@@ -261,7 +261,7 @@ class Mirror:
                     self._take_whole(event)
 
     def _take_whole(self, event: Event) -> None:
-        """Take what is not made of rows that change one by one."""
+        """Take an event that replaces earlier ones as a whole."""
         match event:
             case events.Names():
                 event.into(self.texts)
@@ -347,7 +347,7 @@ class Mirror:
             table.columns["event"][at[last == _RESIZED]] = _LAUNCHED  # only what runs is resized
             table.kill(at[(last == _COMPLETED) | ~self.applications.live[steps.application]], self.version)
 
-    # What the hub reads beside the tables
+    # Further state that the hub reads.
 
     def application_at(self, index: int) -> Application | None:
         """Return an application; None if it is not known."""
@@ -449,7 +449,7 @@ class Feed(Cursor):
         super().forget()
         self._parts: U8 = np.zeros(0, np.uint8)
         self._sent: U8 = self._parts
-        """What was sent of each application last."""
+        """The part of each application that was sent last."""
 
     def serve(self, application: int) -> None:
         """Let an application be its own from its next frame on."""
@@ -527,7 +527,7 @@ class Feed(Cursor):
 
 
 class _Reading:
-    """What one read takes of applications, by what was sent of each before and what is to be known after it."""
+    """The events of applications in one read, from the part of each that was sent before and the part to send now."""
 
     def __init__(self, mirror: Mirror, since: int, before: U8, after: U8) -> None:
         live = mirror.applications.live
@@ -579,7 +579,7 @@ class _Reading:
         return stale
 
     def _applications(self, events: list[Event]) -> None:
-        """Add applications that are new, have changed, are gone or have moved, with what is replaced of each."""
+        """Add applications that are new, have changed, are gone or have moved, and what each replaces."""
         table = self._mirror.applications
         changed = (table.version > self._since) & (self._known | self._gone)
         at = np.flatnonzero(changed | self._gained | self._lost | self._stale)

@@ -1,7 +1,7 @@
-"""What `observe_only` finds: containers that the CapacityScheduler placed, compared with those that were proposed.
+"""The comparison in `observe_only` mode: containers that the CapacityScheduler placed, and those that Treadle proposed.
 
-docs/running-it.md says how. All times are the ResourceManager's, milliseconds since 1970, as frames have them: nothing
-here reads a clock or a file; nodes are indices of frames. All that is kept is bounded; what is given up is counted.
+See docs/running-it.md. All times are the ResourceManager's, from frames, in milliseconds since 1970: this module reads
+no clock and no file. Nodes are indices of frames. All stored state is bounded, and discarded entries are counted.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Tally:
     earlier_ms: Count = 0
     later: Count = 0
     later_ms: Count = 0
-    """Of those that were proposed: how many before they were placed, how many after, and the sums of how long."""
+    """Containers proposed before and after their placement, and the sums of the time differences, ms."""
 
 
 class Figures(BaseModel):
@@ -71,7 +71,7 @@ class Figures(BaseModel):
     """What could not be compared."""
     interruptions: Count = 0
     interrupted_ms: Count = 0
-    """How often frames were missed, and for how long in all; what was placed meanwhile is not counted."""
+    """Number and total duration of gaps between frames; placements in a gap are not counted."""
     lost: Annotated[str, Field(max_length=1000)] = ""
     """Why earlier figures are lost; empty: none are."""
     would_reject: Annotated[dict[Name, Count], Field(max_length=len(Fate))] = Field(default_factory=dict)
@@ -191,7 +191,7 @@ class Open:
             self._disagree(1)
 
     def propose_late(self, node: int, at_ms: int) -> None:
-        """Take a proposal of what is not asked for any more: perhaps what was placed since the engine was asked."""
+        """Take a proposal without a current request: a container may have been placed since the engine was asked."""
         containers = self.placed.pop(node)
         if containers is not None:
             for tally in self.tallies:
@@ -212,7 +212,7 @@ class Open:
         return bool(self.proposed.every or self.placed.every)
 
     def expire(self, now_ms: int) -> bool:
-        """Count what was placed a window ago, forget what is not proposed any more; return whether nothing is left."""
+        """Count placements older than the window and forget expired proposals; return whether nothing is left."""
         self.proposed.expire(now_ms)
         if over := self.placed.expire(now_ms):
             self._disagree(over)
@@ -245,7 +245,7 @@ _log = logging.getLogger(__name__)
 OPEN_MAX: Final = 20_000
 """Applications and priorities that are compared at a time."""
 PRIORITIES_MAX: Final = 1000
-"""Of one application."""
+"""Priorities of one application."""
 COUNTED_MAX: Final = 1 << 14
 """Containers that are known to be counted, in case that they are sent again."""
 ANSWERS_MAX: Final = 16
@@ -286,7 +286,7 @@ class _Subject(NamedTuple):
 
 @dataclass(slots=True)
 class _Answer:
-    """An answer, and what the ResourceManager said of it so far: positions and fates."""
+    """An answer and its fates from the ResourceManager so far, with their positions."""
 
     at_ms: int
     rows: list[tuple[_Subject, int] | None]
@@ -344,7 +344,7 @@ class Observation:
         self._safely(lambda: self._take(frame, known))
 
     def shown(self) -> dict[str, Any]:
-        """Return what is found so far, for JSON; docs/watch.md has the fields."""
+        """Return the figures so far, for JSON; docs/watch.md describes the fields."""
         with self._lock:
             waiting: dict[int, int] = {}
             for each in self._every():
@@ -370,7 +370,7 @@ class Observation:
             }
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what is wrong now."""
+        """Return the current problems."""
         return tuple(filter(None, (self.unsaved, self._stopped)))
 
     def document(self) -> str:
@@ -390,7 +390,7 @@ class Observation:
                 self._stopped = f"the comparison of observe_only has stopped until the sidecar starts again: {reason}"
 
     def _rows(self, proposals: Proposals, known: IndexLookup) -> list[tuple[_Subject, int] | None]:
-        """Return whom each proposal is for, and on which node; None if it is for what is not known."""
+        """Return the application and priority, and the node, of each proposal; None where one of them is unknown."""
         subjects: dict[tuple[int, int], _Subject | None] = {}
         rows: list[tuple[_Subject, int] | None] = []
         columns = (proposals.application.tolist(), proposals.key.tolist(), proposals.node.tolist())
@@ -494,7 +494,7 @@ class Observation:
         self._open_of(subject).place(node, at_ms)
 
     def _propose(self, answer: _Answer) -> list[tuple[_Subject, int, int]]:
-        """Take the proposals of an answer; return those of what is not asked for any more."""
+        """Take the proposals of an answer; return those without a current request."""
         nodes: dict[_Subject, dict[int, int]] = {}
         late = []
         for position, fate in answer.fates:
@@ -543,7 +543,7 @@ class Observation:
         return removed
 
     def _expire(self, now_ms: int) -> None:
-        """Let what is old be over. Does little if called often."""
+        """Expire old entries; frequent calls cost little."""
         if 0 <= now_ms - self._expired_ms < WINDOW_MS // 10:
             return
         back = now_ms < self._expired_ms  # a clock that was set back ends all that is compared
@@ -553,7 +553,7 @@ class Observation:
         self._all_expired_ms = now_ms if every else self._all_expired_ms
 
     def _let_go(self, until_ms: int, *, every: bool) -> None:
-        """Let what is old be over, of those that have rejections alone too if ``every``."""
+        """Expire entries older than ``until_ms``; with ``every`` also those that have only rejections."""
         which = set(self._recent)
         for application, mine in self._open.items() if every else ():
             which.update(

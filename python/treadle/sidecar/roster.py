@@ -33,7 +33,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An application that changes its owner; None for nobody, since no engine is alive or the application is new."""
+    """A change of an application's owner; None if no engine is alive or the application is new."""
 
     application: int
     before: str | None
@@ -78,7 +78,7 @@ class Roster:
         self.replace(engines, 0, living=[engine.name for engine in engines])
 
     def owner(self, application: int) -> str | None:
-        """Return who serves an application; None if nobody does, or it is not active."""
+        """Return the engine that serves an application; None if no engine does, or it is not active."""
         served = self._served.get(application)
         return None if served is None else served.owner
 
@@ -104,7 +104,7 @@ class Roster:
         return (application for application, served in self._served.items() if served.owner == name)
 
     def stand_in(self, name: str, now_ms: int) -> str | None:
-        """Return who serves the applications of an engine now, itself while it lives; None for nobody."""
+        """Return the engine that serves an engine's applications now, itself while it is alive; None if none does."""
         return self._choose(_Served(Asking(self.engines[self._place[name]].copy, ""), name), now_ms)
 
     def lives(self, name: str) -> bool:

@@ -1,1 +1,1 @@
-"""Commands of the laboratory, which `treadle` lists where this package lies beside it."""
+"""Commands of the laboratory, which `treadle` lists if this package is next to it."""

@@ -89,7 +89,7 @@ def with_options(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
 
 
 def _parameters(function: Callable[..., Any], made: Iterable[str]) -> list[Parameter]:
-    """Return a function's parameters; types of what is ``made`` are left out: they may be there for mypy alone."""
+    """Return a function's parameters, without the types of ``made`` ones, which may exist for mypy alone."""
     for name in made:
         function.__annotations__.pop(name, None)
     return list(signature(function, eval_str=True).parameters.values())
@@ -126,7 +126,7 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class OutputPaths:
-    """Where an experiment on the testbed leaves what it has."""
+    """Destinations of an experiment's results on the testbed."""
 
     logs: Path | None
     """None: in the checkout's build folder."""
@@ -140,7 +140,7 @@ def levels_of(option: str, text: str, read: Callable[[str, str], T]) -> tuple[T,
 
     Args:
         option: as the user writes it, for messages
-        text: what the user gave
+        text: the option's value
         read: takes the option and one value
 
     Raises:
@@ -237,13 +237,13 @@ def setting_of_testbed() -> Setting:
 def simulating(
     console: Console, cache: Path | None, settings: Iterable[Settings] = (), what: str = "simulating"
 ) -> Iterator[Callable[[int, int], None]]:
-    """Show how many runs of how many are done; what compiles for ``settings`` does so before them.
+    """Show the number of completed runs; code for ``settings`` is compiled before the first run.
 
     Args:
         console: for a line if the user stops it
-        cache: a folder that keeps what has run, if there is one
+        cache: a folder that stores completed runs, if there is one
         settings: those of the engine, if it runs
-        what: the words beside the bar
+        what: the words next to the bar
     """
     with going_on(console, cache), counted_progress("runs") as bar:
         task = compiling_task(bar)
@@ -283,18 +283,18 @@ def play_draws(
     results: Callable[[list[D]], Results],
     console: Console,
 ) -> None:
-    """Play draws of a paper on the testbed; print tables and what is not as it should be.
+    """Play draws of a paper on the testbed; print tables and shortfalls.
 
     Args:
         paper: see `playing`
         seeds: of the draws
-        places: where logs and results go; the results are written after each draw
-        play: plays a draw, and is given its turn and its seed
+        places: destinations of logs and results; the results are written after each draw
+        play: plays a draw, given its turn and its seed
         results: returns the results of the draws so far, with ``shortfalls`` among their facts
         console: of the command
 
     Raises:
-        BenchError: something is missing, or a run gave no result.
+        BenchError: a requirement is missing, or a run gave no result.
     """
     draws: list[D] = []
     with playing(console, paper, places.logs, places.cache) as player:
@@ -312,7 +312,7 @@ def publish(
     plot: Path | None = None,
     draw: Callable[[Path], Iterable[Path]] | None = None,
 ) -> None:
-    """Print the tables of an experiment and what is not as it should be; write its document and its plots."""
+    """Print the tables and the shortfalls of an experiment; write its document and its plots."""
     from treadle_lab.rows import show
 
     for table in results.tables.values():

@@ -27,7 +27,7 @@ FIELDS = ("name", "algorithm", "makespan", "executed_makespan", "lower_bound", "
 
 @dataclass(frozen=True)
 class Run:
-    """What the options say."""
+    """The options of a run."""
 
     budget_ms: int
     budget_schedules: int | None

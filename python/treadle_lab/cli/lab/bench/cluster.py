@@ -34,7 +34,7 @@ Seen = dict[str, Any]
 
 
 class RunProgress:
-    """Shows a run's label, what is done of it, and for how long it runs."""
+    """Shows a run's label, its progress and its duration."""
 
     def __init__(self, status: Status, what: Callable[[Seen], str]) -> None:
         """Show nothing yet.
@@ -105,7 +105,7 @@ def _of_backlog(
         float | None, typer.Option(help="How long is measured, seconds; 20.", rich_help_panel=_OF_BACKLOG)
     ] = None,
 ) -> dict[str, Any]:
-    """Return what is given of the sizes that a backlog alone has."""
+    """Return the given sizes of those that only a backlog has."""
     sizes = dict(locals())
     return {name: value for name, value in sizes.items() if value is not None}
 
@@ -212,7 +212,7 @@ def _show(outcome: Sequence[Rounds], workload: Workload, console: Console) -> No
 
 
 def heap_mb_for(workload: Workload, asked_mb: int) -> int:
-    """Return the heap to give: what was asked for, else by nodes and containers, at most half of the memory."""
+    """Return the heap size, MB: the requested one, else by nodes and containers, at most half of the memory."""
     machine_mb = psutil.virtual_memory().total // 2**20
     if asked_mb == 0 and isinstance(workload, BacklogLoad):
         return min(machine_mb // 2, 2048 + workload.nodes // 4 + workload.slots // 100)

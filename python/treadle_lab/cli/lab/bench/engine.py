@@ -55,7 +55,7 @@ def engine_command(
 
 
 def show_trouble(results: Sequence[Any], console: Console) -> None:
-    """Print what failed, and what the engine warned of."""
+    """Print the failures and the engine's warnings."""
     from treadle_lab.bench.engine import Failed
 
     warnings: dict[str, None] = {}

@@ -147,7 +147,7 @@ def _compared(file: Path, seeds: range, schemes: Collection[str], settings: RunS
 
 
 def _on_sls(seeds: int, places: OutputPaths) -> None:
-    """Play section 5.2 on the testbed, beside what the simulator makes of the same draws."""
+    """Play section 5.2 on the testbed, and simulate the same draws."""
     from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.hdrf.sls import SIMULATED as BESIDE
     from treadle_lab.papers.hdrf.sls import results_of, run_draw

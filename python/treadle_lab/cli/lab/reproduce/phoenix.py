@@ -109,7 +109,7 @@ def _trace(console: Console) -> Trace:
 
 
 def _setup(jobs: Trace, slots: int, faster: float, step: int) -> Setup:
-    """Return what is run with constraints that are made."""
+    """Return the setup of runs with generated constraints."""
     from treadle_lab.papers.phoenix.constraints import made_for
     from treadle_lab.papers.phoenix.experiment import SUPPLY, Setup
 

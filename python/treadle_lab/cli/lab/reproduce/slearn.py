@@ -112,13 +112,13 @@ def slearn(
 
 
 QUICK_JOBS = 200
-"""Of a quick draw on the testbed: too few for a queue to form, so that all schedulers perform about the same."""
+"""Jobs in a quick draw on the testbed: too few for a queue to form, so that all schedulers perform about the same."""
 
 
 def _schemes(wanted: list[str] | None, *, dags: bool, model: bool) -> tuple[Scheme, ...]:
-    """Return what is compared: the paper's schemes, and the policies that come with Treadle.
+    """Return the schemes to compare: the paper's schemes, and the policies that come with Treadle.
 
-    What makes those up is compared if it is wanted.
+    The paper's SLearn with single additions is included only if ``wanted`` names schemes.
     """
     from treadle_lab.papers.slearn.schemes import DAG_SCHEMES, SCHEMES, shipped, shipped_apart
 
