@@ -1,1 +1,1 @@
-"""Several engines behind one sidecar: which serves what, what each hears, and what their answers become."""
+"""Several engines behind one sidecar: the applications and events of each, and the merging of their answers."""

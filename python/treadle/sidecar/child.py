@@ -26,11 +26,11 @@ from treadle.events import Event, Samples
 from treadle.wire.frames import Frame
 
 LISTENS: Final = "listens"
-"""The argument of an engine's process that says that the hub has a plan listener."""
+"""Argument of an engine's process if the hub has a plan listener."""
 
 
 class Work(NamedTuple):
-    """What an engine gets at a time."""
+    """The input of an engine for one frame."""
 
     frame: bytes
     reply_max_bytes: int
@@ -39,7 +39,7 @@ class Work(NamedTuple):
     remembered: tuple[object, ...]
     """Finished jobs, for the engine's job history."""
     lease_ms: int
-    """It shows that it lives eight times in so long."""
+    """The engine sends eight signs of life in this time."""
 
 
 class EventSource:
@@ -74,7 +74,7 @@ class EventSource:
 _log = logging.getLogger(__name__)
 
 READY: Final = b"ready"
-"""The first message of a process that is not a sign of life; another one says why it cannot start."""
+"""The first message of a process that is not a sign of life; any other one is the reason why it cannot start."""
 
 ANSWER_BYTES_MAX: Final = 64 << 20
 START_MAX_S: Final = 600.0
@@ -93,22 +93,22 @@ ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _TEXT_MAX: Final = 400
 
 _WATCH_S: Final = 0.5
-"""How often it is asked whether a process that says nothing has ended: one that it started may hold its descriptor."""
+"""Interval of checks whether a silent process has ended: one of its children may hold its descriptor."""
 
 _SIGNS_PER_S: Final = 1000
 """More signs of life than that since the latest answer are a flood; a process shows eight in a lease."""
 
 
 class ChildProcess:
-    """An engine in a process of its own, one after the other."""
+    """An engine in a process, which is replaced by a new one when it ends."""
 
     def __init__(self, name: str, command: Sequence[str], changed: Condition) -> None:
-        """Start the first one.
+        """Start the first process.
 
         Args:
             name: the engine's
-            command: to which the number of the descriptor is added that the process talks on
-            changed: is notified of everything that the hub may wait for
+            command: the process's command, to which the number of its descriptor is added
+            changed: is notified of every change that the hub may wait for
         """
         self._name, self._command, self._changed = name, command, changed
         self._process: subprocess.Popen[bytes] | None = None
@@ -131,7 +131,7 @@ class ChildProcess:
     # For the hub
 
     def check_alive(self, lease_ms: int, decision_max_ms: int) -> bool:
-        """Return whether it is alive; one that has shown no life for so long is killed, and another one started."""
+        """Return whether it is alive; a process without a sign of life for so long is killed and replaced."""
         with self._changed:
             process, now_s = self._process, time.monotonic()
             if process is None:
@@ -184,7 +184,7 @@ class ChildProcess:
         return self._ready and self._working
 
     def begin(self, work: Work) -> None:
-        """Let it take work, if it is idle."""
+        """Send it work, if it is idle."""
         with self._changed:
             self._work, self._answer, self._working = work, None, True
             self._begun_s = self._life_s = time.monotonic()
@@ -197,7 +197,7 @@ class ChildProcess:
             return answer
 
     def retry(self) -> None:
-        """Let the next one be started at once, if it waits for that."""
+        """Start the next process at once, if it is waiting to be started."""
         with self._changed:
             self._restart_now = True
             self._changed.notify_all()
@@ -232,7 +232,7 @@ class ChildProcess:
             try:
                 ours, theirs = Pipe()
                 self._serve(ours, theirs)
-            except Exception as error:  # no descriptor or memory left, say: that passes
+            except Exception as error:  # such as no descriptor or memory left: that passes
                 self._end(error)
             finally:
                 if ours is not None:
@@ -245,10 +245,10 @@ class ChildProcess:
             pause_s = PAUSE_S if hurries else min(2 * pause_s, PAUSE_MAX_S)
 
     def _serve(self, ours: Connection, theirs: Connection) -> None:
-        """Start a process, and give it work until it ends.
+        """Start a process, and send it work until it ends.
 
         Raises:
-            EOFError, OSError: it has ended, or could not be started, or says too much.
+            EOFError, OSError: it has ended, could not be started, or sent too much.
         """
         with theirs:
             process = subprocess.Popen(
@@ -256,7 +256,7 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 env={**ONE_THREAD, **os.environ},
-                start_new_session=True,  # it is killed with what it has started
+                start_new_session=True,  # it is killed together with its children
             )
         with self._changed:
             self._process, self._line = process, ours
@@ -300,7 +300,7 @@ class ChildProcess:
                     raise OSError(f"it shows more than {_SIGNS_PER_S} signs of life in a second")
 
     def _end(self, error: Exception) -> None:
-        """Take that the process has ended, or let it."""
+        """Handle the end of the process, or end it."""
         process = self._process
         why = (
             "" if isinstance(error, EOFError | ConnectionError) else printable((str(error) or repr(error))[:_TEXT_MAX])

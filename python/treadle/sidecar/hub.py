@@ -1,6 +1,6 @@
 """Several engines as one: a frame of the ResourceManager in, each engine's own frame out, and their answers merged.
 
-No engine waits for another: who still thinks when a frame comes hears of it later, all at once, from the mirror.
+No engine waits for another: one that is deciding when a frame arrives gets the changes later, all at once.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ REMEMBERED_MAX: Final = 256
 """Things that wait for an engine that does not live; beyond, the oldest is dropped."""
 
 _TEXT_MAX: Final = 200
-"""Characters of what an engine says, in the log and where applications read it."""
+"""Maximum length of an engine's texts in the log and in applications' diagnostics."""
 
 _NUMBER: Final = 0xFFFFFFFF
 
 FAILURES_MAX: Final = 8
-"""A hub that fails so often in a row, or an engine that answers wrongly, will not get better: the process ends."""
+"""After this many failures in a row of the hub, or wrong answers of an engine, the process ends."""
 
 CLAIMS_EVERY_MS: Final = 1000
 """So seldom it is looked for asks beyond claims."""
@@ -95,10 +95,10 @@ class Hub:
         Args:
             roster: the engines, at least one
             make_child: starts one, which notifies the condition whenever it has answered, begun or ended
-            clock_ns: any that never goes back
+            clock_ns: a monotonic clock
             read_roster: has it read again, whenever the frames' configuration number changes
-            source: who knows more than the frames
-            on_end: is called when an application has ended: who served it, and YARN's id; must not wait
+            source: of events that are not in frames
+            on_end: is called with the owner and YARN's id of an application that has ended; must not wait
             observation: compares the answers with the CapacityScheduler's placements
         """
         self._lock, self._changed = RLock(), Condition()
@@ -114,7 +114,7 @@ class Hub:
         """The roster's key of each running application, by index; the same for all its attempts."""
         self._index: dict[int, int] = {}
         self._tasks_unknown: set[int] = set()
-        """Those whose number of tasks matters and is not known yet, by index."""
+        """Applications whose number of tasks matters and is not known yet, by index."""
         self._epoch = self._sequence = 0
         self._lost = True
         self._frames = self._snapshot_at = 0
@@ -127,11 +127,11 @@ class Hub:
         self._claims_ms = -CLAIMS_EVERY_MS
         """When that was looked at."""
         self._given_up: dict[int, str] = {}
-        """What applications that were given up should know, by index."""
+        """Messages for applications that were given up, by index."""
         self._has_new_status, self._report_ms = True, 0
-        """Has any engine said something? When are figures shown again?"""
+        """Has any engine a new status? When are figures shown again?"""
         self._failures = self._messages = 0
-        """How often has it failed in a row? What had been heard of all engines when the lease was last renewed?"""
+        """How often has it failed in a row? How many messages had engines sent when the lease was last renewed?"""
         self._follow_roster(roster)
 
     def decide(self, frame: bytes, reply_max_bytes: int) -> bytes:
@@ -182,16 +182,16 @@ class Hub:
             return {"engines": self._figures(self._now_ms()), "applications": owners}
 
     def remember(self, thing: object, engine: str = "") -> None:
-        """Let an engine, without a name the first, have something to remember; for any thread."""
+        """Queue a finished job for an engine, without a name the first; for any thread."""
         with self._lock:
             name = engine or next(iter(self._engines))
             if name in self._engines:
                 self._engines[name].remembered.append(thing)
 
-    # What frames say
+    # Frames
 
     def _continue(self, header: FrameHeader) -> None:
-        """Refuse a frame that does not continue what came before."""
+        """Refuse a frame that does not continue the one before."""
         if header.snapshot:
             if header.epoch != self._epoch:
                 _log.info("new scheduler session (epoch %d)", header.epoch)
@@ -251,21 +251,21 @@ class Hub:
                 self._tasks_unknown.add(index)
 
     def _divide_events(self, event: Any) -> None:
-        """Let each engine have the rows of an event that are about its own applications."""
+        """Send each engine the rows of an event that are about its own applications."""
         owner = np.array([self._owner(index) or "" for index in event.application.tolist()])
         for name in np.unique(owner).tolist():
             if engine := self._engines.get(name):
                 fields = {field: getattr(event, field)[owner == name] for field in type(event).__slots__}
                 engine.events.append(type(event)(**fields))
 
-    # Who serves what
+    # Owners of applications
 
     def _owner(self, index: int) -> str | None:
         key = self._key.get(index)
         return None if key is None else self._roster.owner(key)
 
     def _settle(self, now_ms: int) -> None:
-        """Find out who is alive, and let each application have its owner."""
+        """Check which engines are alive, and assign each application to its owner."""
         for name, engine in self._engines.items():
             alive = engine.child.check_alive(self._lease_ms, round(1000 * engine.row.entry.decision_max_s))
             if engine.child.starts != engine.begun:
@@ -274,7 +274,7 @@ class Hub:
                 _log.warning("engine %s is %s", name, "alive" if alive else "dead")
                 steady, engine.has_died, self._report_ms = not engine.has_died, engine.has_died or not alive, 0
                 roster = self._roster
-                if not alive:  # what changes from now on is not kept for it
+                if not alive:  # no changes are stored for it from now on
                     engine.feed.begin_again()
                 self._move(roster.returns(name, now_ms, steady=steady) if alive else roster.dies(name, now_ms))
         self._assign_new(now_ms)
@@ -282,14 +282,14 @@ class Hub:
             self._move(self._roster.settle(now_ms))
 
     def _begin_again(self, engine: _Engine) -> None:
-        """Let an engine begin with nothing known."""
+        """Reset an engine, so that it begins with a snapshot."""
         engine.begun = engine.counts.starts = engine.child.starts
         engine.forget()
         engine.feed.begin_again()
         engine.is_deciding, engine.rejected_answers, engine.report = False, 0, Report()
 
     def _assign_new(self, now_ms: int) -> None:
-        """Let applications that are new have a home; where tasks matter once more when they are known."""
+        """Assign homes to new applications; if tasks matter, again when their number is known."""
         if not self._tasks_unknown:
             return
         mirror, paths, asks = self._mirror, self._mirror.queue_paths(), self._mirror.asks()
@@ -312,13 +312,13 @@ class Hub:
         self._roster.keep(self._index, 2 * len(self._index) + _KNOWN_SPARE)
 
     def _move(self, moves: Iterable[Move]) -> None:
-        """Let applications that run have other owners."""
+        """Change the owners of running applications."""
         for move in moves:
             if move.application in self._index:
                 self._assign(self._index[move.application], move.after)
 
     def _assign(self, index: int, owner: str | None) -> None:
-        """Let an application be an engine's, and no other's."""
+        """Assign an application to one engine alone."""
         for name, engine in self._engines.items():
             if index in engine.owned and name != owner:
                 engine.owned.discard(index)
@@ -330,9 +330,9 @@ class Hub:
                 self._source.again((index,))
 
     def _unserved(self, proposals: int) -> bool:
-        """Say whether an application asks for something and no engine serves it that lives, or nothing shows life.
+        """Return whether an application has requests and no live engine serves it, or no engine shows life.
 
-        The lease is renewed by life alone: it runs out a lease after the last engine that lived has stopped.
+        Only signs of life renew the lease: it ends one lease after the last live engine has stopped.
         """
         living = [name for name in self._engines if self._roster.lives(name)]
         before, self._messages = self._messages, sum(engine.child.messages for engine in self._engines.values())
@@ -357,10 +357,10 @@ class Hub:
         reading, self._reading = self._reading, None
         try:
             roster = reading.result()
-        except ConfigError as error:  # engines say so too, with more of what is wrong
+        except ConfigError as error:  # engines report this too, in more detail
             _log.warning("the roster stays: %s", "; ".join(error.lines()))
             return
-        if roster:  # without one each engine says what to do
+        if roster:  # without a roster each engine reports the remedy
             self._follow_roster(roster)
 
     def _follow_roster(self, roster: Sequence[RosterEngine]) -> None:
@@ -407,7 +407,7 @@ class Hub:
         return Answer(header.epoch, header.sequence, 0, False, merged, status, again, unserved, self._held(now_ms))
 
     def _held(self, now_ms: int) -> Held:
-        """Return what engines hold back of their own applications, and asks beyond their claims."""
+        """Return the engines' reservations for their own applications, and requests beyond their claims."""
         if not 0 <= now_ms - self._claims_ms < CLAIMS_EVERY_MS:
             self._claims_ms, self._beyond = now_ms, self._merge.beyond_claims(list(self._engines.values()))
         applications, nodes = set(self._beyond), set[int]()
@@ -437,7 +437,7 @@ class Hub:
         engine.child.begin(work)
 
     def _receive(self, engine: _Engine, now_ms: int) -> None:
-        """Take what an engine has answered, if it has."""
+        """Take an engine's answer, if there is one."""
         content = engine.child.take()
         if content is None or not engine.is_deciding:
             return

@@ -23,7 +23,7 @@ from treadle.wire.answer import Answer, Status
 from treadle.wire.schema import WireError
 
 LOST: Final = [*CONFLICTS, Fate.NOT_OWNER]
-"""Fates of what others have made impossible since the engine looked."""
+"""Fates of proposals that other engines' changes made impossible since the engine looked."""
 
 _UNBOUNDED: Final = 1 << 60
 
@@ -31,13 +31,13 @@ UNKNOWN: Final = 255
 """In place of a fate."""
 
 SENT_MAX: Final = 256
-"""Answers whose fates are awaited; the ResourceManager commits two at a time at most."""
+"""Maximum number of answers without all fates; the ResourceManager commits two at a time at most."""
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 Room = dict[int, I64]
-"""What may still be used, shape (resources,), by the name of the partition."""
+"""Resources that may still be used, shape (resources,), by the name of the partition."""
 
 
 class Offer:
@@ -58,7 +58,7 @@ class Offer:
         self.fates: U8 = np.full(len(proposals), UNKNOWN, np.uint8)
 
     def piece(self, most: int) -> I32:
-        """Return the next rows whose turn it is: at most so many, and the rest of the transaction that begun."""
+        """Return the rows of the next turn: at most so many, and the rest of the transaction that has begun."""
         end = min(self.sent + most, len(self.proposals))
         numbers = self.proposals.transaction
         if numbers is not None:
@@ -77,10 +77,10 @@ class Offer:
 
 
 def check_answer(answer: Answer, sequence: int) -> None:
-    """Check what an engine has answered.
+    """Check an engine's answer.
 
     Raises:
-        WireError: it is to another frame, or has a transaction that is larger than any may be.
+        WireError: it is to another frame, or a transaction exceeds the maximum size.
     """
     if answer.sequence != sequence:
         raise WireError("sequence", f"{answer.sequence} instead of {sequence}")
@@ -101,7 +101,7 @@ class Counts:
         self.fates = np.zeros(256, np.int64)
 
     def take(self, offer: Offer) -> None:
-        """Count an answer whose fates are all known."""
+        """Count an answer with all its fates."""
         succeeded, conflicted, every = offer.outcomes()
         every = max(1, every)
         self.decisions += 1
@@ -114,7 +114,7 @@ class Counts:
 
 
 class Bidder:
-    """An engine as one whose answers are merged with those of others."""
+    """An engine whose answers are merged with those of others."""
 
     def __init__(self, row: RosterEngine, now_ms: int) -> None:
         self.row = row
@@ -127,14 +127,14 @@ class Bidder:
         """The applications that it serves, by index."""
 
     def settle(self, offer: Offer, rows: I32, fates: U8) -> None:
-        """Take the fates of some proposals of an answer of its own."""
+        """Record the fates of some proposals of its answer."""
         offer.fates[rows] = fates
         self.fates.append((offer.sequence, rows, fates))
         if (offer.fates != UNKNOWN).all():
             self.counts.take(offer)
 
     def forget(self) -> None:
-        """Drop what waits: it is about another state of the cluster."""
+        """Drop the pending answer: it is about another state of the cluster."""
         offer, self.offer = self.offer, None
         if offer is not None:
             rows = np.arange(offer.sent, len(offer.proposals), dtype=np.int32)
@@ -166,18 +166,18 @@ class Merge:
     """Merges answers by turns, and gives each engine the fates of its proposals."""
 
     def __init__(self, mirror: Mirror) -> None:
-        """Begin with nothing sent; ``mirror`` is what claims are judged by."""
+        """Begin with nothing sent; claims are checked against ``mirror``."""
         self._mirror = mirror
         self._had_turn: set[str] = set()
-        """Who has had a turn in this round."""
+        """Engines that had a turn in this round."""
         self._sent: dict[int, list[_Segment]] = {}
         self._changes: dict[int, tuple[str, int, int]] = {}
-        """Who has committed on a node last, at which frame, and when anybody else did."""
+        """By node: the engine that committed last, its frame, and the frame of the last commit by any other."""
         self._coarse = True
         """Does any engine mind?"""
 
     def forget(self) -> None:
-        """Take that indices mean something else from now on."""
+        """Drop all state that refers to indices: they mean something else from now on."""
         self._sent.clear()
         self._changes.clear()
 
@@ -189,7 +189,7 @@ class Merge:
         self._changes[node] = (by, frame, others if last == by else at)
 
     def fates(self, event: Fates, frame: int) -> None:
-        """Let engines have the fates that the ResourceManager reports as of a frame."""
+        """Pass the fates that the ResourceManager reports as of a frame on to the engines."""
         for sequence in np.unique(event.sequence).tolist():
             mine = event.sequence == sequence
             positions, fates = event.position[mine], event.fate[mine]
@@ -205,7 +205,7 @@ class Merge:
                 self._sent.pop(sequence, None)
 
     def in_flight(self) -> Iterator[tuple[str, int, int, int]]:
-        """Yield proposals that were sent and whose fate is not known: engine, application, key, node."""
+        """Yield sent proposals without a fate: engine, application, key, node."""
         for segments in self._sent.values():
             for bidder, offer, rows, _ in segments:
                 left, made = rows[offer.fates[rows] == UNKNOWN], offer.proposals
@@ -253,7 +253,7 @@ class Merge:
         return _joined(segments)
 
     def _room(self, bidders: Sequence[Bidder]) -> dict[str, Room]:
-        """Return what engines with a claim may still use of each partition."""
+        """Return the unused part of each partition for each engine with a claim."""
         rooms: dict[str, Room] = {}
         mirror, types = self._mirror, self._mirror.types
         for bidder in bidders:
@@ -287,7 +287,7 @@ class Merge:
         return applications_beyond
 
     def _next(self, bidders: Sequence[Bidder]) -> Bidder | None:
-        """Return whose turn it is: of those without one in this round the first by precedence."""
+        """Return the engine of the next turn: the first by precedence without a turn in this round."""
         waiting = [bidder for bidder in bidders if bidder.offer is not None]
         if all(bidder.row.name in self._had_turn for bidder in waiting):
             self._had_turn.clear()
@@ -312,7 +312,7 @@ class Merge:
             for at in np.flatnonzero(fates == UNKNOWN).tolist():
                 wanted = _wanted(self._mirror, applications[at], int(made.key[piece[at]]), nodes[at])
                 if wanted is None or wanted[0] not in room:
-                    continue  # the ResourceManager says what is wrong
+                    continue  # the ResourceManager reports the error
                 left = room[wanted[0]]
                 if (wanted[1] > left).any():
                     fates[at] = Fate.CLAIM
@@ -346,7 +346,7 @@ def _joined(segments: Sequence[_Segment]) -> Proposals:
 
 
 def _wanted(mirror: Mirror, application: int, ask: int, node: int) -> tuple[int, I64] | None:
-    """Return the partition of a node and what a request key asks for; None if either is not known."""
+    """Return the partition of a node and the resources of a request key; None if either is not known."""
     at = mirror.requests.find(application, ask)
     if at is None or not 0 <= node < len(mirror.nodes):
         return None
@@ -356,13 +356,13 @@ def _wanted(mirror: Mirror, application: int, ask: int, node: int) -> tuple[int,
 T = TypeVar("T")
 
 FIGURES: Final = ("attempts", "wait_mean_ms", "wait_p50_ms", "wait_p99_ms", "retries", "too_large")
-"""What an engine measures of itself."""
+"""An engine's own measurements."""
 
 REPORT_INTERVAL_MS: Final = 2000
 """Figures change no more often."""
 
 _TEXT_MAX: Final = 100
-"""Characters of a text that stands among the figures of an engine."""
+"""Maximum length of a text among the figures of an engine."""
 
 
 _SAID_MAX: Final = 2
@@ -372,7 +372,7 @@ Figure = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 class EngineFigures(BaseModel):
-    """What of an engine's status is its own as one of several."""
+    """The fields of an engine's status that only one of several engines has."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -417,7 +417,7 @@ class Report:
             self.forget()
 
     def forget(self) -> None:
-        """Take that indices mean something else from now on."""
+        """Drop all state that refers to indices: they mean something else from now on."""
         self.status.diagnostics, self.status.engines.given_up = [], []
 
     def shown(self, problem: str, counts: Counts, now_ms: int) -> dict[str, Any]:
@@ -448,7 +448,7 @@ class Report:
 
 
 def merge_into(status: Status, reports: Mapping[str, Report], problems: Mapping[str, str]) -> None:
-    """Let a status say what engines say, each text with who says it.
+    """Merge the engines' statuses into one, each text with the names of its engines.
 
     Args:
         status: the one for all
@@ -475,7 +475,7 @@ def _in_turns(lists: Sequence[Sequence[T]]) -> list[T]:
 
 
 def _together(texts: Iterable[tuple[str, str]]) -> Sequence[str]:
-    """Return texts that are not empty with all who say them."""
+    """Return the texts that are not empty, each with the names of its engines."""
     engines_by_text: dict[str, list[str]] = {}
     for name, text in texts:
         if text:

@@ -31,7 +31,7 @@ class Rows:
     """The rows of an event by their keys: columns, versions, and which of them are live.
 
     One key column that is an index is the row's place; other keys have their places in a dictionary. A row that is not
-    live stays until all who read it have read that.
+    live stays until all readers have read that.
     """
 
     def __init__(self, kind: Any, resources: int, *keys: str, zero: str = "") -> None:
@@ -40,8 +40,8 @@ class Rows:
         Args:
             kind: the type of the event
             resources: columns of an amount
-            keys: the columns that say which row it is
-            zero: the column that is 0 in a row that is not live; without one rows become so by `kill` alone
+            keys: the columns that identify a row
+            zero: the column that is 0 in a row that is not live; without one only `kill` ends rows
         """
         self.kind, self._keys, self.zero = kind, keys, zero
         self.columns: dict[str, npt.NDArray[Any]] = {}
@@ -103,7 +103,7 @@ class Rows:
         return np.array(rows)
 
     def kill(self, at: Places, version: int) -> None:
-        """Let rows be live no more."""
+        """Mark rows as not live."""
         if len(at):
             self.live[at] = False
             self.version[at] = version
@@ -130,7 +130,7 @@ class Rows:
         return self.kind(**{name: np.array(getattr(event, name)[at]) for name in self.columns})
 
     def drop(self, version: int) -> None:
-        """Let the places be others' of rows that are not live, and were so at a version, if they are many."""
+        """Free the places of rows that ceased to be live at a version or before, if they are many."""
         if not self._killed or len(self._keys) == 1:
             return
         size = len(self._places)
@@ -147,7 +147,7 @@ class Rows:
 
 
 STEPS_MAX: Final = 1 << 20
-"""Steps of containers that are kept for readers that lag behind; a reader that misses one begins with a snapshot."""
+"""Steps of containers that are stored for readers that lag behind; a reader that misses one begins with a snapshot."""
 
 EVERYTHING: Final = int(Replaces.REQUESTS | Replaces.BLACKLIST | Replaces.TAGS)
 _COMPLETED, _LAUNCHED, _RESIZED = (
@@ -161,7 +161,7 @@ class Cursor:
     """The version up to which a reader has read; `NEW` if a snapshot is due."""
 
     def __init__(self) -> None:
-        """Have read nothing."""
+        """Begin with `NEW`."""
         self.version = NEW
 
     def forget(self) -> None:
@@ -221,10 +221,10 @@ class Mirror:
         """Steps of containers with their versions, in order."""
         self._steps_kept = 0
         self.steps_dropped = 0
-        """The newest version of steps that are kept no more."""
+        """The newest version of dropped steps."""
 
     def take(self, events: Sequence[Event]) -> None:
-        """Take the events of a frame or of a part of it. Keys of attempts, fates and what no frame has are left out."""
+        """Apply the events of a frame or of a part of it. Attempts' keys, fates and offline events are ignored."""
         self.version += 1
         self._queue_paths = None
         for event in events:
@@ -312,7 +312,7 @@ class Mirror:
         self._kill(at[gone], self.usage, self.containers)
 
     def _kill(self, applications: Places, *tables: Rows) -> None:
-        """Let all rows of applications be gone."""
+        """Mark all rows of applications as not live."""
         if len(applications):
             wanted = _mask(len(self.applications), applications)
             for table in tables:
@@ -326,7 +326,7 @@ class Mirror:
             self._kill_of(event.application[none], event.key[none], *of_keys)
 
     def _kill_of(self, applications: Places, keys: Places, *tables: Rows) -> None:
-        """Let all rows of request keys be gone."""
+        """Mark all rows of request keys as not live."""
         wanted, pairs = _mask(len(self.applications), applications), paired(applications, keys)
         for table in tables:
             at = table.of("application", wanted)
@@ -344,7 +344,7 @@ class Mirror:
         if len(steps.event):
             at, table = self._put(self.containers, steps), self.containers
             last = table.columns["event"][at]
-            table.columns["event"][at[last == _RESIZED]] = _LAUNCHED  # only what runs is resized
+            table.columns["event"][at[last == _RESIZED]] = _LAUNCHED  # only running containers are resized
             table.kill(at[(last == _COMPLETED) | ~self.applications.live[steps.application]], self.version)
 
     # Further state that the hub reads.
@@ -383,7 +383,7 @@ class Mirror:
         return wanted
 
     def used(self, applications: Bools) -> dict[int, I64]:
-        """Return what containers of some applications have, shape (resources,), by the name of the partition.
+        """Return the resources of some applications' containers, shape (resources,), by the name of the partition.
 
         ``applications`` has the shape (applications,). Containers on nodes that are gone are left out.
         """
@@ -393,7 +393,7 @@ class Mirror:
         return _sums(self.nodes.columns["partition_name"][node[here]], amounts[here])
 
     def totals(self) -> dict[int, I64]:
-        """Return what usable nodes have, shape (resources,), by the name of the partition."""
+        """Return the resources of usable nodes, shape (resources,), by the name of the partition."""
         at = np.flatnonzero(self.nodes.columns["state"] == int(NodeState.USABLE))
         return _sums(self.nodes.columns["partition_name"][at], self.nodes.columns["total"][at])
 
@@ -428,13 +428,13 @@ _REQUESTS: Final = int(Replaces.REQUESTS)
 
 
 _NOTHING, _HELD, _OPEN = range(3)
-"""How much of an application an engine receives: nothing, all but its asks, everything."""
+"""The part of an application that an engine receives: nothing, all but its requests, everything."""
 
 
 class Feed(Cursor):
-    """The events for one engine, from a mirror. Which applications are its own is for its owner to say, at any time.
+    """The events for one engine, from a mirror. Its owner assigns applications to it at any time.
 
-    A snapshot that the mirror takes gives out other indices: then the feed begins again and serves none.
+    A snapshot changes the mirror's indices: the feed then begins again, without applications.
     """
 
     def __init__(self, mirror: Mirror) -> None:
@@ -452,15 +452,15 @@ class Feed(Cursor):
         """The part of each application that was sent last."""
 
     def serve(self, application: int) -> None:
-        """Let an application be its own from its next frame on."""
+        """Assign an application to the engine from its next frame on."""
         self._set(application, _OPEN)
 
     def lose(self, application: int) -> None:
-        """Let an application not be its own any more: it has moved."""
+        """Withdraw an application from the engine: it has moved."""
         self._set(application, _NOTHING)
 
     def hold(self, application: int, held: bool) -> None:
-        """Let an application be its own without its asks, or with them."""
+        """Withhold an application's requests from the engine, or send them."""
         self._set(application, _HELD if held else _OPEN)
 
     def begin_again(self) -> None:

@@ -22,8 +22,8 @@ from treadle.proposals import Proposals
 from treadle.wire.frames import Frame, FrameHeader
 
 WINDOW_MS: Final = 1000
-"""How long a proposal is awaited for a container that was placed, and how long one that is not repeated is remembered.
-An interruption of the frames that is longer is a loss."""
+"""How long a placed container waits for its proposal, and how long a proposal that is not repeated counts. A longer
+interruption of the frames is a loss."""
 
 REJECTIONS_KEPT_MS: Final = 600_000
 """How long a rejection is known to be a repeated one."""
@@ -42,7 +42,7 @@ Tallies = Annotated[dict[Name, "Tally"], Field(max_length=NAMES_MAX + 1)]
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the containers that the CapacityScheduler placed: of all, of a queue, or of a type."""
+    """The containers that the CapacityScheduler placed, compared with proposals: of all, of a queue, or of a type."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
 
@@ -68,7 +68,7 @@ class Figures(BaseModel):
     """The time of the latest frame."""
     stock_placements: Count = 0
     forgotten: Count = 0
-    """What could not be compared."""
+    """Containers that could not be compared."""
     interruptions: Count = 0
     interrupted_ms: Count = 0
     """Number and total duration of gaps between frames; placements in a gap are not counted."""
@@ -154,13 +154,13 @@ class Open:
     proposed: KnownContainers = field(default_factory=KnownContainers)
     placed: KnownContainers = field(default_factory=KnownContainers)
     rejected: set[int] = field(default_factory=set)
-    """Why proposals would have been rejected since something was placed."""
+    """Reasons for which proposals would have been rejected since the last placement."""
     rejected_ms: int = 0
 
     def propose(self, nodes: dict[int, int], at_ms: int) -> None:
-        """Take what one answer proposes: how many containers on which node.
+        """Take the proposals of one answer: the number of containers by node.
 
-        An engine repeats itself in each answer until they are placed, so only what goes beyond the answer before is
+        An engine repeats proposals in each answer until they are placed, so only those beyond the previous answer are
         new. A container keeps the node that was proposed first.
         """
         elsewhere = []
@@ -200,7 +200,7 @@ class Open:
             self._agree(containers.node == node)
 
     def is_new_rejection(self, fate: int, at_ms: int) -> bool:
-        """Say whether none was for that reason since something was placed."""
+        """Return whether this is the first rejection for that reason since the last placement."""
         self.rejected_ms = at_ms
         if fate in self.rejected:
             return False
@@ -231,7 +231,7 @@ class Open:
 
 
 def _take_one(nodes: dict[int, int], node: int) -> bool:
-    """Take a container of a node off; say whether there was one."""
+    """Remove a container from a node; return whether there was one."""
     left = nodes.get(node, 0)
     if left > 1:
         nodes[node] = left - 1
@@ -249,7 +249,7 @@ PRIORITIES_MAX: Final = 1000
 COUNTED_MAX: Final = 1 << 14
 """Containers that are known to be counted, in case that they are sent again."""
 ANSWERS_MAX: Final = 16
-"""Answers whose fates have not come."""
+"""Maximum number of answers without fates."""
 
 _NOT_ASKED_FOR: Final = frozenset({Fate.NO_PENDING_ASK, Fate.DUPLICATE})
 _FOREVER_MS: Final = 1 << 62
@@ -258,7 +258,7 @@ _ATTEMPT_SHIFT: Final = 56
 
 
 class Application(NamedTuple):
-    """An application, whatever its index is now."""
+    """An application, independent of its current index."""
 
     id: int
     """The cluster's time stamp and its number."""
@@ -268,7 +268,7 @@ class Application(NamedTuple):
 
 
 class IndexLookup(Protocol):
-    """The cluster after the latest frame: what indices mean."""
+    """The cluster after the latest frame: the meaning of indices."""
 
     def application_at(self, index: int) -> Application | None:
         """Return an application; None if it is not known."""
@@ -278,7 +278,7 @@ class IndexLookup(Protocol):
 
 
 class _Subject(NamedTuple):
-    """What a proposal and a placement belong together by, and where they are counted."""
+    """Identifies the proposals and placements to compare, and the tallies that count them."""
 
     application: Application
     priority: int
@@ -297,7 +297,7 @@ class _Answer:
 class Observation:
     """Compares frames with the answers to earlier ones. For one thread that decides, and any that read.
 
-    A comparison that fails stops, and says so: decisions go on.
+    A comparison that fails stops, and reports it: decisions go on.
     """
 
     def __init__(self, figures: Figures | None = None) -> None:
@@ -308,14 +308,14 @@ class Observation:
         """By application and priority; the oldest first."""
         self._opened = 0
         self._recent: set[tuple[int, int]] = set()
-        """Application and priority of those that have containers, or were taken up since `_expire`: not those that have
-        rejections alone, which are kept much longer."""
+        """Application and priority of entries with containers, or added since `_expire`. Entries with rejections alone
+        are not included; they stay much longer."""
         self._applications: dict[int, Application | None] = {}
         """By index, those of the latest frame that were looked up."""
         self._answers: dict[int, _Answer] = {}
         """By the frame that was answered."""
         self._placements: list[tuple[int, _Subject, int]] = []
-        """Time, whose, and node; of a frame whose parts have not all come."""
+        """Time, subject and node of each placement in a frame whose parts have not all come."""
         self._counted: OrderedDict[tuple[int, int, int], None] = OrderedDict()
         """Application, attempt and number of containers that were counted, the oldest first."""
         self._floor_ms = 0
@@ -323,7 +323,7 @@ class Observation:
         self._in_snapshot = False
         self._expired_ms = self._all_expired_ms = 0
         self.unsaved = ""
-        """Why the figures cannot be kept; empty if they can."""
+        """Why the figures cannot be saved; empty if they can."""
         self._stopped = ""
 
     def answered(self, header: FrameHeader, decide_us: int, proposals: Proposals, known: IndexLookup) -> None:
@@ -331,9 +331,9 @@ class Observation:
 
         Args:
             header: of the frame
-            decide_us: how long it took
+            decide_us: time to decide, µs
             proposals: in the order of the answer
-            known: what their indices mean
+            known: resolves their indices
         """
         if header.observe and len(proposals):
             at_ms = header.rm_time_ms + decide_us // 1000
@@ -487,7 +487,7 @@ class Observation:
             late += self._propose(answer)
         for placement in placements:
             self._place(*placement)
-        for subject, node, at_ms in late:  # what was placed while the answer was on its way is among them
+        for subject, node, at_ms in late:  # includes placements made while the answer was on its way
             self._open_of(subject).propose_late(node, at_ms)
 
     def _place(self, at_ms: int, subject: _Subject, node: int) -> None:

@@ -1,8 +1,8 @@
 """Which of several engines serves an application. Time is an argument, and all orders are defined.
 
-Each application has a *home*, the engine that the roster's selectors name. Its *owner* is who serves it now: its home,
-or another engine while that is dead or after that has given it up. While any engine is alive every application has one
-owner, and that one is alive.
+Each application has a *home*, the engine that the roster's selectors name. Its *owner* serves it now: its home, or
+another engine while the home is dead or after it has given the application up. While any engine is alive, every
+application has one owner, and that one is alive.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NEVER: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What an application is known by when it is first seen asking."""
+    """The properties of an application when its first request is seen."""
 
     number: int
     """Its own number, the last part of a YARN application id."""
@@ -91,7 +91,7 @@ class Roster:
         return self._served[application].given_up
 
     def keep(self, applications: Collection[int], most: int) -> None:
-        """Forget the others if more than so many are known."""
+        """Forget all other applications, if more than ``most`` are known."""
         if len(self._served) > most:
             self._served = {each: served for each, served in self._served.items() if each in applications}
 
@@ -139,7 +139,7 @@ class Roster:
         return self.settle(now_ms)
 
     def give_up(self, application: int, now_ms: int) -> Move | None:
-        """Let another engine serve an application from now on; None if no other is alive, or it is not active."""
+        """Assign an application to another engine; None if no other is alive, or it is not active."""
         served = self._served.get(application)
         if served is None or served.given_up:
             return None
@@ -168,7 +168,7 @@ class Roster:
         return self.settle(now_ms)
 
     def settle(self, now_ms: int) -> list[Move]:
-        """Let each application have the owner that it should have now; return the moves, in order of activation."""
+        """Assign each application to its current owner; return the moves, in order of activation."""
         moves = []
         for application, served in self._served.items():
             after = self._due(served, now_ms)
