@@ -1,4 +1,4 @@
-"""The hub of a sidecar whose treadle.yaml names several engines: each gets a process of its own."""
+"""The hub of a sidecar whose treadle.yaml names several engines, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
     Args:
         config: treadle.yaml
         roster: its engines
-        closing: gets what is to be called before the process ends
+        closing: gets functions to call before the process ends
     """
     reading, asking = ThreadPoolExecutor(1, "roster"), ThreadPoolExecutor(1, "stages")
     children: list[ChildProcess] = []
@@ -142,7 +142,7 @@ class HubQuestionServer(QuestionServer):
             return NO_QUESTION
 
     def _of(self, engine: str, question: Mapping[str, Any]) -> bytes:
-        """Return what an engine answers."""
+        """Return an engine's answer."""
         folder = state_folder(self._config, engine=engine)
         try:
             return ask_server(folder or Path("/"), question, ANSWER_S)

@@ -1,4 +1,4 @@
-"""Where `treadle explain` asks an engine: on the thread of who asks, between two frames.
+"""The server of `treadle explain`: it asks the engine on the asking thread, between two frames.
 
 A question takes some milliseconds, for which the next frame waits (docs/results/benchmark.md).
 """
@@ -43,7 +43,7 @@ class Question(NamedTuple):
 
     @classmethod
     def of(cls, question: dict[str, Any]) -> Question:
-        """Return what a line asks; raises what a wrong one causes."""
+        """Return the question in a parsed line; raises the error of an invalid one."""
         ask = question.get("ask")
         return cls(str(question["application"]), None if ask is None else int(ask), str(question.get("node") or ""))
 
@@ -65,15 +65,15 @@ class Question(NamedTuple):
 
 
 class ExplainServer(QuestionServer):
-    """Says why applications wait, which nodes are held for whom, and what `observe_only` found."""
+    """Answers questions about waiting applications, reserved nodes and the figures of `observe_only`."""
 
     def __init__(self, path: Path, with_engine: WithEngine, observation: Observation | None = None) -> None:
         """Open the socket, as `QuestionServer` does.
 
         Args:
-            path: where
-            with_engine: shows the engine
-            observation: has what `observe_only` found; None: another process has it
+            path: of the socket
+            with_engine: calls a function with the engine
+            observation: has the figures of `observe_only`; None: another process has them
         """
         super().__init__(path)
         self._with_engine, self._observation = with_engine, observation

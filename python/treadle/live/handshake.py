@@ -137,7 +137,7 @@ class Greeting(BaseModel):
 
 
 class HandshakeError(UserError):
-    """The two cannot find each other; the text is one line that says why."""
+    """The ResourceManager and the sidecar cannot find each other; the text is one line with the reason."""
 
 
 def read_greeting(stdin: IO[bytes]) -> Greeting:
@@ -181,7 +181,7 @@ def new_secret() -> str:
 class ConnectionFile:
     """The file through which a ResourceManager finds a sidecar that it did not start, written atomically.
 
-    Its mode is 0600, or 0640 where a group is named: that of a ResourceManager whose user is not the sidecar's.
+    Its mode is 0600, or 0640 with a group, which lets a ResourceManager of another user read it.
     """
 
     def __init__(self, path: Path, group: str | None = None) -> None:
@@ -220,7 +220,7 @@ class ConnectionFile:
 
         Args:
             port: on which the sidecar listens already; otherwise another process could take it
-            secret: what both ends must know
+            secret: shared by both ends
 
         Raises:
             HandshakeError: it cannot be written.

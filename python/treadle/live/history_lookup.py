@@ -29,13 +29,13 @@ from treadle.wire.frames import Frame
 _log = logging.getLogger(__name__)
 
 WAITING: Final = Bounds(1024, 100 << 10, 1000 << 10, things=1000)
-"""Jobs whose splits are not read yet: 100 of a user, 1,000 in all; the user that has most loses the oldest."""
+"""Limits for jobs whose splits are not read yet: 100 of a user, 1,000 in total; the user with most loses the oldest."""
 
 ALL_BYTES_PER_S: Final = 1 << 20
 USER_BYTES_PER_S: Final = 256 << 10
 """How fast splits are read in the long run; parsing takes about a sixth of a second a MiB."""
 READ_BYTES_MIN: Final = 16 << 10
-"""What a file counts for at least, also one that is none."""
+"""Minimum number of bytes that a file counts for, even a missing one."""
 _PAUSE_MS_MAX: Final = 60_000
 """A clock that was set back is waited for no longer."""
 _USERS_MAX: Final = 1_000
@@ -154,7 +154,7 @@ class SnapshotId(NamedTuple):
 
 
 class KeyHint(NamedTuple):
-    """What earlier runs say of the tasks of a request key; a row of `treadle.events.TaskEstimates`."""
+    """The history of a request key's tasks; a row of `treadle.events.TaskEstimates`."""
 
     application: int
     key: int
@@ -193,7 +193,7 @@ class HistoryLookup:
         """The snapshot that the indices in the latest result refer to."""
 
     def update(self, frame: Frame) -> list[KeyHint]:
-        """Return hints for what a frame asks for and had none since the last snapshot, in its order."""
+        """Return hints for the requests of a frame that had none since the last snapshot, in its order."""
         if frame.header.snapshot:
             self.snapshot = SnapshotId(frame.header.epoch, frame.header.sequence)
             self._profiles.clear()
@@ -249,7 +249,7 @@ class HistoryLookup:
                 continue
             estimate = predicted(stage, stage.demand)
             if estimate is not None:
-                key = AHEAD_KEY - at  # the same after the next snapshot, whatever is asked for by then
+                key = AHEAD_KEY - at  # the same after the next snapshot, whichever stages are requested by then
                 self._ahead.setdefault(application, {})[stage.name] = key
                 found.append(KeyHint(application, key, estimate.duration_ms, estimate.deviation_ms, stage.width))
         return found
@@ -275,7 +275,7 @@ class HistoryLookup:
 
 
 def _measured_as(profile: JobProfile | None, measured: Measured) -> JobProfile | None:
-    """Return a profile with those stages alone for which there can be hints, which are few: it is kept by job."""
+    """Return a profile with only the stages for which there can be hints, which are few: it is stored by job."""
     if profile is None:
         return None
     return replace(profile, stages=tuple(stage for stage in profile.stages if stage.measured is measured))

@@ -71,7 +71,7 @@ class RetryingStore:
         return self._refused_ms is None or abs(now_ms - self._refused_ms) >= RETRY_MS
 
     def use(self, now_ms: int, action: Callable[[ProfileStore], T]) -> T | None:
-        """Do something with the store; None if it cannot be used, which is logged once."""
+        """Call a function with the store; None if the store cannot be used, which is logged once."""
         if not self.may_try(now_ms):
             return None
         self._refused_ms = now_ms
@@ -118,7 +118,7 @@ SPLITS: Final = Bounds(1 << 10, 1 << 10, 100 << 10, things=100)
 """Limits for jobs with splits that the engine has not taken yet: one per user, 100 in total."""
 
 StagesOf = Callable[[str], Sequence[StageRun]]
-"""Returns what an application's own driver has reported of its stages, by YARN's id, once."""
+"""Returns once the stages that an application's own driver has reported, by YARN's id."""
 
 
 class ProfileRecorder(Listener):
@@ -175,7 +175,7 @@ class ProfileRecorder(Listener):
             self.take(tick.frame, len(tick.content))
 
     def take(self, frame: Frame, size: int) -> None:
-        """Take a frame of so many bytes."""
+        """Take a frame of ``size`` bytes."""
         with self._changed:
             if self._lost and not frame.header.snapshot:
                 return
@@ -194,9 +194,9 @@ class ProfileRecorder(Listener):
         return wants
 
     def keep(self, samples: Mapping[str, Sample | None]) -> None:
-        """Keep pilot measurements, by YARN's id of the application; None: it has ended. Written with later frames.
+        """Store pilot measurements, by YARN's id of the application; None: it has ended. Written with later frames.
 
-        Of more applications than `SAMPLES_MAX` nothing is kept until those before have been written.
+        Measurements of more than `SAMPLES_MAX` applications are dropped until earlier ones are written.
         """
         if not self._enabled:
             return
@@ -206,7 +206,7 @@ class ProfileRecorder(Listener):
                     self._samples[id_] = sample
 
     def hints(self) -> list[tuple[SnapshotId, KeyHint]]:
-        """Return what earlier runs say of request keys, and has not been returned before."""
+        """Return the hints for request keys that have not been returned before."""
         if not len(self._hints):
             return []
         with self._changed:
@@ -239,7 +239,7 @@ class ProfileRecorder(Listener):
             self._wait(run)
 
     def ask_stages(self, stages_of: StagesOf) -> None:
-        """Ask from now on for what drivers have reported of their stages, when a job is remembered."""
+        """Ask from now on for the stages that a job's driver has reported, when the job is stored."""
         self._stages_of = stages_of
 
     def warnings(self) -> Sequence[str]:
@@ -265,7 +265,7 @@ class ProfileRecorder(Listener):
                 self._configure(item)
             else:
                 self._record(item)
-        except Exception:  # whatever it was: scheduling goes on, and so does recording from the next snapshot
+        except Exception:  # any error: scheduling goes on, and so does recording from the next snapshot
             _log.exception("a frame was not recorded; jobs are remembered again from the next snapshot on")
             self._start_over()
             with self._changed:
@@ -285,7 +285,7 @@ class ProfileRecorder(Listener):
                 self._samples.clear()
                 self._hints, self._splits = QuotaCache(HINTS), QuotaCache(SPLITS)
             return
-        self._store.use(self._now_ms, lambda store: None)  # so that what cannot be used is said at once
+        self._store.use(self._now_ms, lambda store: None)  # so that an unusable store is reported at once
 
     def _start_over(self) -> None:
         self._tracker = StageTracker()
@@ -329,7 +329,7 @@ class ProfileRecorder(Listener):
         return job.user if job is not None else ""
 
     def _wait(self, run: JobRun) -> None:
-        """Let a run wait for the store."""
+        """Queue a run for the store."""
         with self._changed:
             if not self._runs.put(next(self._numbers), run.key.user, run, size_of_run(run)):
                 _log.warning("%s is not remembered: too large, or others wait", run.id)
@@ -410,7 +410,7 @@ class HistorySource(Listener):
         """Whose samples the engine is to get."""
         self._followed = SplitFollower()
         self._inputs: list[Event] = []
-        """What jobs read, until a frame has come as a whole."""
+        """Inputs of jobs, until a frame has come as a whole."""
         self._waiting: list[tuple[SnapshotId, KeyHint]] = []
 
     def collect(self, frame: Frame) -> list[Event]:
@@ -480,7 +480,7 @@ class HistorySource(Listener):
             self._sources.keep(ended)
 
     def _has_room(self) -> bool:
-        """Say whether one more application's samples can be kept; those missing for longest make room."""
+        """Return whether one more application's samples fit; those missing for longest make room."""
         if len(self._samples) >= self._samples_max and self._absent:
             oldest = next(iter(self._absent))
             del self._absent[oldest]

@@ -1,4 +1,4 @@
-"""Settings as a live cluster gets them: checked, and tried out, where parts come from files in a process of its own."""
+"""Settings of a live cluster, checked and tried out; parts from files run in a process of their own."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def _try_out(settings: Settings, watch: Watch, where: YamlPath = ()) -> None:
 
 
 CPU_LIMIT_S: Final = 60.0
-"""Reading and trying out may take so much CPU time, the start of a Python with the engine's compiled code included.
+"""Maximum CPU time of reading and trying out, including the start of a Python with the engine's compiled code.
 
-What else a machine does costs none of it.
+Other processes of the machine do not count.
 """
 
 LIMIT_S: Final = 240.0
@@ -89,8 +89,8 @@ def check_apart(config: Path, *, cpu_limit_s: float = CPU_LIMIT_S, limit_s: floa
 
     Args:
         config: the file
-        cpu_limit_s: how much CPU time that may take
-        limit_s: how long it may take
+        cpu_limit_s: maximum CPU time, s
+        limit_s: maximum time, s
 
     Raises:
         ConfigError: the file or a part is wrong, takes too long, or ends the process.
@@ -109,7 +109,7 @@ def check_apart(config: Path, *, cpu_limit_s: float = CPU_LIMIT_S, limit_s: floa
             )
             raise _refused(config, text) from None
         finally:
-            with suppress(OSError):  # and whatever the part has started
+            with suppress(OSError):  # and all processes that the part has started
                 os.killpg(child.pid, signal.SIGKILL)
     if child.returncode == -signal.SIGXCPU:
         text = f"a part takes more than {cpu_limit_s:.0f} s of CPU time to load and to be tried out"
@@ -137,7 +137,7 @@ def _refused(config: Path, text: str) -> ConfigError:
 
 
 def _try_here(config: Path) -> dict[str, Any]:
-    """Read and try out in this process; return what to say."""
+    """Read and try out in this process; return the answer for the parent process."""
     try:
         settings = read_live_settings(config)
     except ConfigError as error:
@@ -150,7 +150,7 @@ def _try_here(config: Path) -> dict[str, Any]:
 
 
 def _with_bound(problem: Problem) -> Problem:
-    """Return a problem; where memory ran out it says how much there is."""
+    """Return a problem, with the memory limit if memory ran out."""
     if "MemoryError" not in problem.text:
         return problem
     return problem._replace(text=f"{problem.text}; what is tried out may have {MEMORY_LIMIT >> 30} GiB of memory")
@@ -183,13 +183,13 @@ def _slow(settings: Settings, where: tuple[str, ...]) -> list[Any]:
 
 def main() -> None:
     """Try out the file that the command line names."""
-    # The default action of both signals ends the process, whatever that is doing.
+    # The default action of both signals ends the process at any point.
     cpu_s, limit_s = int(sys.argv[2]), int(sys.argv[3])
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + GRACE_S))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
     prefer_oom_kill()
     signal.alarm(limit_s)
-    # What parts print must not be taken for the answer.
+    # Output of parts must not be taken for the answer.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     answer.write(json.dumps(_try_here(Path(sys.argv[1]))) + "\n")

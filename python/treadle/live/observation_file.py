@@ -29,11 +29,11 @@ SAVE_EVERY_S: Final = 10.0
 
 
 def open_observation(folder: Path, closing: list[Close]) -> Observation:
-    """Return what a sidecar goes on with that has this state folder, and keep it there until the process ends.
+    """Return the observation stored in a sidecar's state folder, and store it there until the process ends.
 
     Args:
-        folder: where the file is
-        closing: gets what is to be called before the process ends
+        folder: the folder of the file
+        closing: gets functions to call before the process ends
     """
     keeper = ObservationFile(folder / FILE)
     closing.append(keeper.close)
@@ -45,7 +45,7 @@ class ObservationFile:
     """An observation, and the file that keeps its figures."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file, if it is there."""
+        """Read the file, if it exists."""
         self._path = path
         self.observation = Observation(_read(path))
         self._saved = ""
@@ -78,7 +78,7 @@ class ObservationFile:
 
 
 def _read(path: Path) -> Figures:
-    """Return the figures in a file; new ones if it is not there, or not to be used, which they then say."""
+    """Return the figures in a file; new ones if it does not exist, or is unusable, which they then report."""
     try:
         with open(path, "rb", opener=_open) as file:
             status = os.fstat(file.fileno())

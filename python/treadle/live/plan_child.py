@@ -46,7 +46,7 @@ def resident_bytes() -> int:
 
 
 def trim() -> None:
-    """Give free memory back to the system, where the C library can: it keeps what a plan took in passing."""
+    """Return free memory to the system, where the C library can: it would keep a plan's temporary memory."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -225,7 +225,7 @@ def main() -> None:
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_MAX, ADDRESSES_MAX))
     out = os.dup(1)
-    os.dup2(2, 1)  # whatever prints goes to the log
+    os.dup2(2, 1)  # any output goes to the log
     child = Child(out)
     try:
         for line in sys.stdin.buffer:

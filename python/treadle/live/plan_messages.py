@@ -28,7 +28,7 @@ NO_ATTEMPT: Final = Attempt(0, 0, 0)
 
 
 class MessageKind(IntEnum):
-    """What a frame of the listener's says."""
+    """The kind of a frame from the listener."""
 
     READY = 1
     """The port, as JSON."""
@@ -39,7 +39,7 @@ class MessageKind(IntEnum):
     RUN = 4
     """A DAG that has succeeded (`run_to_bytes`)."""
     STAGES = 5
-    """What an application has reported: the answer to ``take`` (`stages_to_bytes`)."""
+    """An application's reports of its stages: the answer to ``take`` (`stages_to_bytes`)."""
     REFUSED = 6
     """How many requests were beyond a bound so far, as JSON."""
 
@@ -80,10 +80,10 @@ def stages_to_bytes(application: str, stages: Sequence[bytes]) -> bytes:
 
 
 def stages_from_bytes(content: bytes) -> tuple[str, list[bytes]]:
-    """Return what `stages_to_bytes` was given.
+    """Return the arguments of `stages_to_bytes`.
 
     Raises:
-        ValueError: it is none of its bytes.
+        ValueError: the bytes are not an output of it.
     """
     at, parts = 0, list[bytes]()
     while at < len(content):
@@ -105,10 +105,10 @@ def run_to_bytes(run: JobRun) -> bytes:
 
 
 def run_from_bytes(content: bytes) -> JobRun:
-    """Return what `run_to_bytes` was given.
+    """Return the argument of `run_to_bytes`.
 
     Raises:
-        ValueError: it is none of its bytes.
+        ValueError: the bytes are not an output of it.
     """
     try:
         run = run_from_json(json.loads(content))

@@ -45,8 +45,8 @@ from treadle.wire.frames import Frame
 COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.plan_child")
 
 ALLOCATOR: Final = MappingProxyType({"MALLOC_ARENA_MAX": "2"})
-"""glibc gives threads memory from arenas of their own and hardly ever takes it back: requests of a MiB, a thread each,
-made a process that kept 2 GiB. A value that is set otherwise is kept."""
+"""glibc gives threads memory from arenas of their own and hardly ever returns it: requests of 1 MiB, a thread each,
+made a process grow to 2 GiB. A value set by the user stays."""
 
 
 class PlanChild:
@@ -57,7 +57,7 @@ class PlanChild:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            process_group=0,  # not a session: it would get as much of the processors as this one (`lower_priority`)
+            process_group=0,  # not a session: it would get the same processor share as this one (`lower_priority`)
             env={**ALLOCATOR, **os.environ},
         )
         self.stdin, self.stdout = cast(BinaryIO, self.popen.stdin), cast(BinaryIO, self.popen.stdout)
@@ -156,21 +156,21 @@ class PlanLink:
         self._child: PlanProcess | None = None
         self._closed = ThreadEvent()
         self._first_outcome = ThreadEvent()
-        """The first process listens, or has said why it cannot."""
+        """Set when the first process listens, or has reported why it cannot."""
         self._stages: dict[str, list[bytes] | None] = {}
         self._answered = Condition()
         self._problem = ""
         self.listening = False
         """Is the port open?"""
         self._has_failed = False
-        """The process has said why it ends."""
+        """Whether the process has reported why it ends."""
         self._refused = 0
         self._thread = Thread(target=self._run, name="plan listener", daemon=True)
         self.port = 0
         """Where the listener is."""
 
     def start(self) -> None:
-        """Start the process and wait until it listens, or until `summary` says why it does not: that is tried again."""
+        """Start the process and wait until it listens, or `summary` has the reason why not, which is tried again."""
         self._thread.start()
         if not self._first_outcome.wait(START_S):
             self._fail(f"listener: its process has said nothing for {START_S:g} s; see the log")
@@ -185,7 +185,7 @@ class PlanLink:
     # For the thread that decides.
 
     def register_attempt(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
-        """Take that an attempt runs: whose it is, in which queue, and its application type in upper case."""
+        """Register a running attempt: its user, its queue, and its application type in upper case."""
         with self._lock:
             known = self._known.setdefault(attempt, _AttemptFacts(user, queue, type_))
             known.user, known.queue, known.type = user, queue, type_
@@ -213,13 +213,13 @@ class PlanLink:
         self._enqueue("key", attempt, number, key.hex())
 
     def set_machines(self, nodes: Mapping[int, Amounts]) -> None:
-        """Take what each usable node has; not changed afterwards."""
+        """Set the resources of each usable node; the mapping must not change afterwards."""
         with self._changed:
             self._nodes, self._nodes_changed = nodes, True
             self._changed.notify()
 
     def next_update(self) -> Attempt | None:
-        """Return an attempt of whose DAG something new is known, each user's in turn; None if there is none."""
+        """Return an attempt with new data of its DAG, the users in turn; None if there is none."""
         with self._lock:
             return self._updates.pop()[1] if self._updates else None
 
@@ -275,7 +275,7 @@ class PlanLink:
             began_s = time.monotonic()
             try:
                 self._run_once()
-            except Exception as error:  # whatever the process said: another one is started
+            except Exception as error:  # any error of the process: another one is started
                 self._fail(f"the plan listener: {printable(str(error)) or type(error).__name__}")
             if time.monotonic() - began_s > PAUSE_MAX_S:
                 pause_s = PAUSE_S
@@ -310,7 +310,7 @@ class PlanLink:
             self._fail(ended)
 
     def _write(self, child: PlanProcess, over: ThreadEvent) -> None:
-        """Send a new process everything, and then what changes."""
+        """Send a new process the whole state, and then the changes."""
         try:
             with self._changed:
                 self._lines.clear()
@@ -377,7 +377,7 @@ class PlanLink:
                 self._updates.put(known.user, attempt)
 
     def _forget(self) -> None:
-        """Drop everything that was received: its sender is gone."""
+        """Drop all received data: its sender is gone."""
         with self._lock:
             for attempt, known in self._known.items():
                 if attempt in self._claims:
@@ -392,7 +392,7 @@ class PlanLink:
 
 
 def _machines(nodes: Mapping[int, Amounts]) -> bytes:
-    """Return a line that says how many nodes there are of each kind."""
+    """Return a line with the number of nodes of each kind."""
     return line("machines", list(Counter(nodes.values()).items()))
 
 
@@ -437,7 +437,7 @@ class _Application:
         """Take the hints that are due, for at most this many request keys.
 
         Returns:
-            the keys, what to send of each, and whether there is more
+            the keys, the data to send of each, and whether there is more
         """
         many = len(self.priorities)
         if len(self.sent) < many:
@@ -461,7 +461,7 @@ class _Application:
 
 
 class PlanEventSource(Listener):
-    """Sends an engine which request keys are which vertices of a plan, and how long their tasks take."""
+    """Sends an engine the vertex of each request key in a plan, and the durations of its tasks."""
 
     def __init__(self, side: PlanLink) -> None:
         self._link = side
@@ -612,7 +612,7 @@ class PlanEventSource(Listener):
                 self._link.give_key(application.attempt, int(event.number[row]), key)
 
     def _new_events(self) -> Sequence[Event]:
-        """Look at applications of which something is new, as many as may be."""
+        """Collect events of applications with new data, up to the bound."""
         for _ in range(LOOKED_MAX):
             attempt = self._link.next_update()
             if attempt is None:
@@ -663,12 +663,12 @@ def open_plans(
     """Open the plan listener that the settings name; one that cannot listen is tried again, which it reports.
 
     Args:
-        settings: what to follow, as long as the process runs
+        settings: those to follow, as long as the process runs
         remember: is given each DAG that has succeeded
-        ask_stages: is given whom to ask for the stages of an application that has
+        ask_stages: is given the function that returns the stages of an application that has
 
     Returns:
-        who sends the engine plans; None without an address
+        the source of plans for the engine; None without an address
     """
     if not settings.listener.address:
         return None

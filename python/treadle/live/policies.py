@@ -46,12 +46,12 @@ from treadle.wire.schema import SECTIONS, FrameFlag
 
 
 def own_settings(settings: Settings, engine: str, file: str) -> Settings:
-    """Return what an engine follows of the settings of a file. Those that are not the first have a store of their own.
+    """Return the settings of a file that an engine follows. Engines after the first have a store of their own.
 
     Args:
         settings: all of the file
         engine: the engine's name, empty for the only one
-        file: what errors call the file
+        file: the file's name in errors
 
     Raises:
         ConfigError: there is no such engine.
@@ -84,7 +84,7 @@ STAGES_S: Final = 3.0
 
 
 class HubEvents(Listener):
-    """An event source. The hub has the plan listener, and says and warns of it itself."""
+    """An event source. The hub has the plan listener, and reports its state and warnings itself."""
 
     def __init__(self, listens: bool) -> None:
         """Begin; ``listens``: the hub has a plan listener."""
@@ -96,7 +96,7 @@ class HubEvents(Listener):
         self._changed = Condition()
 
     def take(self, events: Sequence[Event], remembered: Sequence[object]) -> None:
-        """Take what comes with the next frame: hints, and finished jobs and stages by YARN's id."""
+        """Take the data of the next frame: hints, and finished jobs and stages by YARN's id."""
         self._events = events
         for thing in remembered:
             if isinstance(thing, JobRun):
@@ -109,20 +109,20 @@ class HubEvents(Listener):
                     self._changed.notify_all()
 
     def stages_of(self, application: str) -> Sequence[StageRun]:
-        """Return, once, what an application has reported of its stages; waits for it."""
+        """Return once the stages that an application has reported; waits for them."""
         with self._changed:
             self._changed.wait_for(lambda: not self._listens or application in self._stages, STAGES_S)
             return self._stages.pop(application, ())
 
     def collect(self, frame: Frame) -> Sequence[Event]:
-        """Return what came with the frame."""
+        """Return the events that came with the frame."""
         return self._events
 
 
 _log = logging.getLogger(__name__)
 
 READ_LIMIT_S: Final = 20.0
-"""Bound of reading a treadle.yaml, with whatever its parts import, and trying it out."""
+"""Maximum time to read a treadle.yaml with all imports of its parts, and to try it out."""
 
 
 class LivePolicies(Listener):
@@ -243,12 +243,12 @@ class LivePolicies(Listener):
         return session
 
     def close(self, why: str) -> None:
-        """Let the recording of the session end, since the process does. For any thread."""
+        """End the recording of the session, since the process ends. For any thread."""
         if self._ticks is not None and not self._ticks.close(why):
             _log.warning("the recording's end could not be written in time")
 
     def follow(self, settings: Settings, before: Settings | None = None) -> None:
-        """Take notice that the engine follows other settings; those ``before`` did well."""
+        """Handle a change of the engine's settings; those ``before`` did well."""
         if before is not None:
             self._good = before
             if has_file_parts(before) or has_file_parts(settings):
@@ -258,7 +258,7 @@ class LivePolicies(Listener):
     def failed(
         self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch] = ()
     ) -> None:
-        """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now.
+        """Handle the failure of a part of ``settings``, or of those that replaced them, and the settings that run now.
 
         ``switches`` are those of the engine that were not reported before, oldest first.
         """
@@ -269,7 +269,7 @@ class LivePolicies(Listener):
         self._guard(running)
 
     def deciding(self) -> None:
-        """Take notice that a decide begins."""
+        """Handle the start of a decision."""
         self._watch.begin()
 
     def _refuse_distrusted(self) -> None:
@@ -349,7 +349,7 @@ ON_THE_WIRE: Final = (events.Snapshot, events.Fates, *(section.event for section
 
 
 def warm_up(settings: Settings) -> int:
-    """Compile everything that a decision needs; returns how many containers were placed on the invented cluster.
+    """Compile all code that a decision needs; returns the number of containers placed on the invented cluster.
 
     Raises:
         RuntimeError: the engine failed on it.

@@ -1,10 +1,10 @@
-"""What a sidecar remembers of policies with parts from files, for the one that comes after it.
+"""The outcomes of policies with parts from files, stored by a sidecar for the next one.
 
-In a folder of its own: the last policy that did well, in full, because its files may have changed since; and the
+A folder of its own has the last policy that did well, in full, because its files may have changed since; and the
 contents that failed, which are not tried again. A part that gets stuck ends the process by a timer that can only write
-where it was (`treadle.policy.watchdog`): the file for that names beforehand the policy that runs.
+its position (`treadle.policy.watchdog`): the file for that names beforehand the policy that runs.
 
-Beside it, ``switches.jsonl`` has every change to another policy, the sidecars' starts with one included, a line each.
+The file ``switches.jsonl`` has every change to another policy, the sidecars' starts with one included, a line each.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BAD_MAX: Final = 32
 BYTES_MAX: Final = 64 << 20
 
 SWITCHES_MAX: Final = 256
-"""Changes of policy that are kept; the oldest are forgotten first."""
+"""Maximum number of stored changes of policy; the oldest are dropped first."""
 
 
 def state_folder(config: Path, environment: Mapping[str, str] = os.environ, engine: str = "") -> Path | None:
@@ -94,7 +94,7 @@ class PolicyMemory:
         self._write()
 
     def switches(self) -> list[KeptSwitch]:
-        """Return the changes of policy that are kept, oldest first; lines that are damaged are left out."""
+        """Return the stored changes of policy, oldest first; damaged lines are left out."""
         return list(filter(None, map(_switch, self._content("switches.jsonl").splitlines())))
 
     def remember_switch(self, switch: PolicySwitch) -> None:

@@ -151,7 +151,7 @@ def kernel_cache(config: Path | None) -> KernelCache:
 
 
 class Serving:
-    """A running server, and what makes the process end."""
+    """A running server, and the event that ends the process."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -163,7 +163,7 @@ class Serving:
         return self._port
 
     def end(self, code: int) -> None:
-        """Let the process end with an exit code; for any thread and for signal handlers."""
+        """End the process with an exit code; for any thread and for signal handlers."""
         if not self._ended.is_set():
             self._code = code
             self._ended.set()
@@ -199,7 +199,7 @@ def _start(greeting: Greeting, config: Path | None, closing: list[Close]) -> Ser
 
 @loading()
 def _deciding(config: Path | None, closing: list[Close]) -> Decide:
-    """Return who decides: the one engine, or a hub of a process for each that the file names."""
+    """Return the decider: the one engine, or a hub with a process for each engine of the file."""
     roster = () if config is None else read_roster(config)
     if config is not None and roster:
         from treadle.live.engines import open_hub
@@ -212,7 +212,7 @@ def _deciding(config: Path | None, closing: list[Close]) -> Decide:
 
 
 def _take_stdout() -> IO[str]:
-    """Return standard output for lines to the ResourceManager; whatever else prints goes to the log from now on."""
+    """Return standard output for lines to the ResourceManager; all other output goes to the log from now on."""
     sys.stdout.flush()
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -220,7 +220,7 @@ def _take_stdout() -> IO[str]:
 
 
 def _end_with(stdin: int, cache: KernelCache, closing: Sequence[Close]) -> None:
-    # Nothing is said on it after the greeting. Read from the descriptor: a thread that waits in a buffered reader
+    # No data follow the greeting. Read from the descriptor: a thread that waits in a buffered reader
     # holds its lock, and with that Python cannot exit for another reason.
     while os.read(stdin, 4096):
         continue

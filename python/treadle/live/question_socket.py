@@ -27,7 +27,7 @@ NO_QUESTION: Final = b'{"error": "not a question: use the `treadle` of the sidec
 QUESTION_BYTES_MAX: Final = 4096
 ANSWER_BYTES_MAX: Final = 16 << 20
 WAIT_S: Final = 5.0
-"""Who connects must ask, and take the answer, within this time."""
+"""Time for a client to ask and to take the answer."""
 
 _WAITING_MAX: Final = 4
 _PART_BYTES: Final = 1 << 16
@@ -40,7 +40,7 @@ D = TypeVar("D", bound="QuestionServer")
 
 
 class QuestionServer:
-    """Answers root and this process's user. Who answers is a class of its own."""
+    """Answers root and this process's user. Subclasses answer the questions."""
 
     def __init__(self, path: Path) -> None:
         """Open the socket.
@@ -73,7 +73,7 @@ class QuestionServer:
         """Answer no more. The thread ends when a question that it has is answered."""
         self._closed.set()
         with suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)  # else who waits in accept() goes on doing so
+            self._listening.shutdown(socket.SHUT_RDWR)  # otherwise the thread in accept() would go on waiting
         self._listening.close()
         with suppress(OSError):
             self.path.unlink()
@@ -84,7 +84,7 @@ class QuestionServer:
             try:
                 self._next()
                 why = ""
-            except OSError as error:  # too many open files, say: that passes, or this door has been closed
+            except OSError as error:  # such as too many open files: that passes, or this socket has been closed
                 if str(error) != why and not self._closed.is_set():
                     why = str(error)
                     _log.warning("treadle explain does not answer, and is started again: %s", why)
@@ -112,10 +112,10 @@ class QuestionServer:
 
 
 def _line(connected: socket.socket, bytes_max: int, until_s: float) -> bytes:
-    """Return the line that comes, or as much of it as it may have.
+    """Return the line that arrives, or its first bytes up to the maximum.
 
     Raises:
-        TimeoutError: it has not come in time, be it that a byte has come now and then.
+        TimeoutError: it has not arrived in time, even if single bytes have.
     """
     line, part = bytearray(), b""
     while b"\n" not in part and len(line) < bytes_max:
@@ -165,13 +165,13 @@ def opened(folder: Path | None, make: Callable[[Path], D]) -> D | None:
 
 
 Close = Callable[[str], None]
-"""Ends something before the process does, given the reason; takes at most a moment."""
+"""Ends a component before the process ends, given the reason; takes at most a moment."""
 
 
 def close_all(closing: Sequence[Close], why: str) -> None:
-    """End everything, whatever fails of it."""
+    """Call all functions, even if some fail."""
     for close in closing:
         try:
             close(why)
-        except Exception:  # the process ends, whatever it was
+        except Exception:  # any error: the process ends
             _log.exception("something was not ended well")

@@ -70,7 +70,7 @@ class SegmentWriter:
 
     @property
     def bytes(self) -> int:
-        """How long the segment is, with what waits taken as it is."""
+        """Length of the segment; pending data count for an eighth."""
         return 0 if self._writer is None else self._writer.bytes + self._writer.waiting // 8
 
     def begin(self, settings: Record, engine: str, number: int) -> None:
@@ -129,10 +129,10 @@ FLUSH_S: Final = 1.0
 """Interval between flushes to the file: a killed process loses at most as much."""
 
 WAKE_BYTES: Final = 4 << 20
-"""When so much waits the writer begins before its second is over."""
+"""With so many bytes in the queue, the writer begins before its second is over."""
 
 ASK_S: Final = 60.0
-"""After something was lost a snapshot is asked for no more often."""
+"""Minimum interval between requests for a snapshot after a loss."""
 
 CLOSE_S: Final = 0.5
 """How long the end of the process waits for the rest to be written; the shim waits 1 s before it kills."""
@@ -200,7 +200,7 @@ class LiveRecorder(Listener):
         self._begun_here = False
         """Has a segment begun in this folder? Frames before the first one are not missing."""
         self._written_to = ""
-        """The folder that the writer's thread writes to: that of the settings before, as long as something waits."""
+        """The folder that the writer's thread writes to: the earlier settings' while the queue has their items."""
         self._due_s = self._flushed_s = 0.0
         self._asked_s = -ASK_S
         self._number = 0
@@ -343,7 +343,7 @@ class LiveRecorder(Listener):
         self._due_s = now_s + 60 * self._record.segment_minutes
 
     def _note_gap(self, why: str) -> None:
-        """End the segment because something was lost."""
+        """End the segment because frames were lost."""
         if self._open:
             self.gaps += 1
             self._why = why
@@ -363,7 +363,7 @@ class LiveRecorder(Listener):
                 self._wake()
 
     def _put(self, item: Tick | _Begin, size: int) -> bool:
-        """Let an item wait for the writer; False if there is no room."""
+        """Queue an item for the writer; False if the queue is full."""
         with self._changed:
             if self._waiting_bytes and self._waiting_bytes + size > self._record.queue_mb << 20:
                 return False
@@ -374,7 +374,7 @@ class LiveRecorder(Listener):
         return True
 
     def _wake(self) -> None:
-        """Let the writer begin at once; the lock is held."""
+        """Wake the writer at once; the lock is held."""
         self._urgent = True
         self._changed.notify()
 
@@ -389,7 +389,7 @@ class LiveRecorder(Listener):
         self.work_off()
 
     def close(self, why: str, within_s: float = CLOSE_S) -> bool:
-        """Let the segment end as the process does, for any thread; return whether all that waited was written."""
+        """End the segment as the process ends, for any thread; return whether the whole queue was written."""
         end = _End(why, Flag())
         with self._changed:
             self._queue.append((end, 0))
@@ -397,7 +397,7 @@ class LiveRecorder(Listener):
         return end.written.wait(within_s)
 
     def _work(self) -> None:
-        """Write what waits, once a second: to be woken for each tick would cost more than to write it."""
+        """Write the queue once a second: waking for each tick would cost more than writing it."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._urgent, FLUSH_S)
@@ -421,7 +421,7 @@ class LiveRecorder(Listener):
             self._fail(str(error))
         except OSError as error:  # a write that fails names no file
             self._fail(f"{error.filename or self._written_to}: {error.strerror}")
-        except Exception as error:  # whatever it was: scheduling goes on
+        except Exception as error:  # any error: scheduling goes on
             _log.exception("the recording failed")
             self._fail(f"{type(error).__name__}: {error}")
         finally:

@@ -58,7 +58,7 @@ GRACE_S: Final = 0.05
 """A stranger this young is not ended for another one: a ResourceManager proves itself in a few milliseconds."""
 
 CROWD_MAX: Final = 96
-"""Beyond so many strangers the oldest is ended however young it is: each has a thread, of which systemd allows 256."""
+"""Beyond so many unauthenticated connections the oldest is closed: each has a thread, and systemd allows 256."""
 
 STRANGERS_LINES: Final = (20.0, 0.1)
 """Lines about strangers in the log at once, and in each second in the long run."""
@@ -75,7 +75,7 @@ _ANSWER: Final = (protocol.RETURN_MESSAGE + protocol.SUCCESS + protocol.BYTES_TY
 
 
 class RefusedError(Exception):
-    """The other end said something that it may not say."""
+    """The other end sent a message that is not allowed."""
 
 
 class LoopbackServer(CallbackServer):
@@ -85,9 +85,9 @@ class LoopbackServer(CallbackServer):
         """Prepare; `start` opens the port.
 
         Args:
-            secret: what both ends must know
+            secret: shared by both ends
             decide: frame to answer; called under a lock
-            on_failure: called on a thread of the server's when `decide` raised, which it should never do, or when no
+            on_failure: called on a server thread when `decide` raised, which it should never do, or when no
                 more connections can be taken
         """
         parameters = CallbackServerParameters(address=HOST, port=0, daemonize=True, daemonize_connections=True)
@@ -227,7 +227,7 @@ class LoopbackConnection(CallbackConnection):
         return check_proof(self._server.secret, dialled, hello, answer, proof)
 
     def _receive(self, length: int, deadline_s: float) -> bytes:
-        """Return ``length`` bytes; what follows stays unread."""
+        """Return ``length`` bytes; further ones stay unread."""
         received = b""
         while len(received) < length:
             left_s = deadline_s - time.monotonic()

@@ -67,17 +67,17 @@ class Listener(EventSource):
     """Sees each tick of a session, and may know more than the frames. All must return at once and raise nothing."""
 
     def begin(self, tick: Tick) -> None:
-        """Take notice that a frame has come, which may be none."""
+        """Handle the arrival of a frame, which may be invalid."""
 
     def wants_snapshot(self) -> bool:
         """Say, once, that nothing can be made of the frames before the next snapshot, which should come now."""
         return False
 
     def deciding(self) -> None:
-        """Take notice that a decide begins."""
+        """Handle the start of a decision."""
 
     def end(self, tick: Tick) -> None:
-        """Take notice that the frame has its answer."""
+        """Handle the answer to the frame."""
 
     def follow(self, settings: Settings, before: Settings | None = None) -> None:
         """Follow other settings from now on; those ``before``, which the engine followed, did well."""
@@ -85,7 +85,7 @@ class Listener(EventSource):
     def failed(
         self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch]
     ) -> None:
-        """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now.
+        """Handle the failure of a part of ``settings``, or of those that replaced them, and the settings that run now.
 
         ``switches`` are those of the engine that were not reported before, oldest first.
         """
@@ -100,7 +100,7 @@ class WaitMetrics:
 
     def __init__(self) -> None:
         self._asking = np.zeros(0, bool)
-        """By application, whether it asked for something when `take` was called last."""
+        """By application, whether it had requests when `take` was called last."""
         self._since_ms = np.zeros(0, np.int64)
         """Time of the first request of each application that waits for an attempt; else -1."""
         self._waits_ms: deque[int] = deque(maxlen=LATEST)
@@ -109,7 +109,7 @@ class WaitMetrics:
         self._latest_ms = 0
 
     def take(self, header: FrameHeader, pending: I64) -> None:
-        """Take notice of who asks for something, and asked for nothing before; ``pending``: how much each asks for."""
+        """Record which applications begin to have requests; ``pending``: requested containers by application."""
         if header.snapshot:
             # indices have changed, and waits are measured from here on, so that a wait may be reported too short
             self._asking = np.zeros(0, bool)
@@ -119,7 +119,7 @@ class WaitMetrics:
         self._since_ms = np.where(self._asking, began_ms, -1)
 
     def attempted(self, now_ms: int) -> None:
-        """Take notice of a decision about all that is asked for."""
+        """Record a decision about all requests."""
         began_ms = self._since_ms[self._since_ms >= 0]
         self._tried += len(began_ms)
         self._waits_ms.extend(np.maximum(now_ms - began_ms, 0).tolist())
@@ -146,13 +146,13 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FAILURES_MAX: Final = 8
-"""An engine that failed so often with no decision in between will not get better: the process ends."""
+"""After this many failures of the engine without a decision in between the process ends."""
 
 DECISIONS_TO_MEND: Final = 100
 """After this many decisions a new engine is healthy: the failure before it is not reported any more."""
 
 ENGINE_ACCESS_WAIT_S: Final = 0.25
-"""Who looks at the engine does so right after an answer, when the next frame is farthest away, or after so long."""
+"""Access to the engine is given right after an answer, when the next frame is farthest away, or after this time."""
 
 Submit = Callable[[Callable[[], Settings]], "Future[Settings]"]
 
@@ -168,7 +168,7 @@ def at_once(read: Callable[[], Settings]) -> Future[Settings]:
 
 
 class _Model:
-    """What an engine's model knows of indices."""
+    """Resolves indices with an engine's model."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -247,7 +247,7 @@ class Session:
         self._observation = observation
         self._reading: Future[Settings] | None = None
         self.failure: PartFailure | None = None
-        """What failed of the policy last; None if nothing did."""
+        """The policy's latest failure; None if there is none."""
         self._running: Settings | None = None
         """Those that the status names."""
         self._missing: tuple[str, ...] = ()
@@ -331,7 +331,7 @@ class Session:
         return tick.answer
 
     def _follow(self, header: FrameHeader) -> None:
-        """Refuse a frame that does not continue what came before."""
+        """Refuse a frame that does not continue the one before."""
         if header.snapshot:
             if header.epoch != self._epoch:
                 _log.info(
@@ -359,7 +359,7 @@ class Session:
         self._awaits_snapshot = self._refusing = True
 
     def _answer(self, frame: Frame) -> None:
-        """Let the engine take a frame and decide."""
+        """Pass a frame to the engine and have it decide."""
         header, tick = frame.header, self._tick
         try:
             self._reconfigure(header.configuration)
@@ -394,7 +394,7 @@ class Session:
             self._note_attempts(header.rm_time_ms)
             self._status.waits_for = self._engine.waits_for()
             self._note_known(header.rm_time_ms)
-        except Exception as error:  # whatever it was: the next snapshot starts a new engine
+        except Exception as error:  # any error: the next snapshot starts a new engine
             self._restart_engine(error)
             return
         tick.proposals = proposals
@@ -415,7 +415,7 @@ class Session:
         status.warnings = (*self._missing, *self._engine.stalled(), *self._engine.warnings(), *tick.warnings)
 
     def _note_attempts(self, now_ms: int) -> None:
-        """Say what one of several engines has to say of conflicts, waits and transactions."""
+        """Report conflicts, waits and transactions of one of several engines."""
         attempts, status = self._engine.attempts, self._status
         if attempts is None:
             status.engines = {}
