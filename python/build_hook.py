@@ -33,7 +33,7 @@ class WheelHook(BuildHookInterface):  # type: ignore[misc]
         build_data["pure_python"] = True
 
     def _jars(self) -> list[Path]:
-        """Return the jars, which Maven makes unless they are said to be there."""
+        """Return the jars, built with Maven unless the switch says that they exist."""
         shim = Path(self.root, "java-shim")
         if os.environ.get(JAR_SWITCH) != "built":
             self._build(shim)

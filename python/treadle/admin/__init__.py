@@ -1,1 +1,1 @@
-"""What an operator asks for: putting Treadle and its policies in place."""
+"""Installation and operation: puts Treadle and its policies in place, and checks them."""

@@ -77,7 +77,7 @@ def names_secret(text: str) -> bool:
 
 
 class Redactor:
-    """Hides whatever is not known to be harmless."""
+    """Hides all words that are not known to be harmless."""
 
     def text(self, text: str) -> str:
         """Return a text of several lines with unknown words hidden."""
@@ -108,7 +108,7 @@ class Redactor:
         return f"{before}{core}{after}" if self._is_known(core) else f"{before}{HIDDEN}{after}"
 
     def plain(self, value: Any) -> Any:
-        """Return what JSON holds with its texts redacted; numbers stay, but for those that are called a secret."""
+        """Return a JSON value with its texts redacted; numbers stay, except those whose key names a secret."""
         if isinstance(value, dict):
             return {
                 self.line(str(key)): HIDDEN if names_secret(str(key)) else self.plain(each)
@@ -265,7 +265,7 @@ def _parts(facts: Facts, results: Sequence[Result], redactor: Redactor) -> Itera
     for name, make in makers:
         try:
             text = make()
-        except Exception as error:  # what is missing is said in its place
+        except Exception as error:  # the entry reports the error in place of its content
             text = f"not there: {type(error).__name__}: {redactor.line(str(error))}\n"
         yield name, text
 

@@ -30,7 +30,7 @@ from treadle.yarn.pages import beans_in, held_in, passing, property_of, read_pag
 
 SKEW_WARN_S: Final = 5.0
 SKEW_FAIL_S: Final = 300.0
-"""With so much between two clocks Kerberos refuses tickets."""
+"""Kerberos refuses tickets if two clocks differ by so much."""
 FLIPS_PER_HOUR: Final = 6.0
 
 _EVERY: Final = "Hadoop:service=ResourceManager,name=*"
@@ -38,7 +38,7 @@ _RUNTIME: Final = "java.lang:type=Runtime"
 
 
 class Manager:
-    """What one ResourceManager says of itself."""
+    """The answers of one ResourceManager about itself."""
 
     def __init__(self, id_: str, url: str, facts: Facts) -> None:
         """Ask it.
@@ -68,7 +68,7 @@ def managers_of(facts: Facts) -> tuple[list[Manager], list[Finding]]:
 
 
 def _unreached(failed: list[Finding], facts: Facts) -> Iterator[Finding]:
-    """Yield what keeps ResourceManagers from being looked at, once: also where `reach` itself was not asked for."""
+    """Yield once why ResourceManagers cannot be checked, even if the check `reach` was not selected."""
     if not facts.unreached_shown:
         facts.unreached_shown = True
         yield from failed
@@ -242,7 +242,7 @@ def python(_: Facts) -> Iterator[Finding]:
 
 
 def packages(_: Facts) -> Iterator[Finding]:
-    """Look whether all is there that the engine imports."""
+    """Check that all packages that the engine imports exist."""
     missing = []
     for line in metadata.distribution("treadle").requires or ():
         if "extra ==" not in line:
@@ -260,7 +260,7 @@ def packages(_: Facts) -> Iterator[Finding]:
 
 
 def installation(facts: Facts) -> Iterator[Finding]:
-    """Look whether what `treadle install` wrote is as it wrote it."""
+    """Check that the files written by `treadle install` are unchanged."""
     if not facts.known_user:
         text = f"the sidecar's user is unknown: checks of files and processes go by {facts.user}"
         yield Finding("warn", text, "name the sidecar's user with --user")

@@ -21,7 +21,7 @@ from treadle.errors import UserError
 from treadle.shipped import ready_made, requirements_jar, shim_jar, spark_jar, templates, tez_jar
 
 RECORD: Final = "treadle-files.json"
-"""What an environment holds: each file with the SHA-256 of its content."""
+"""The list of an environment's files, each with the SHA-256 of its content."""
 
 JAR: Final = "lib/treadle-shim.jar"
 
@@ -87,7 +87,7 @@ def needed_distributions() -> list[metadata.Distribution]:
             continue
         try:
             distributions[name] = metadata.distribution(name)
-        except metadata.PackageNotFoundError:  # an extra, or for another system; what is missing shows at warm-up
+        except metadata.PackageNotFoundError:  # an extra, or for another system; a missing package shows at warm-up
             continue
         waiting += [_required(line, ()) for line in distributions[name].requires or ()]
     return [distributions[name] for name in sorted(distributions)]

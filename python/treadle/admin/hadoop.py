@@ -58,7 +58,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A question, and what answers it."""
+    """A check: its name, and the function that returns its findings."""
 
     name: str
     group: str
@@ -94,7 +94,7 @@ class Facts:
     beans: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False)
 
     def setting(self, key: str) -> str:
-        """Return what yarn-site.xml or capacity-scheduler.xml set for a key; empty if nothing does."""
+        """Return the value of a key in yarn-site.xml or capacity-scheduler.xml; empty if it is not set."""
         return expanded(lambda name: self.settings.get(name, ""))(key)
 
     @property
@@ -161,7 +161,7 @@ class Facts:
 
 
 def set_in_scripts(conf: Path | None, name: str) -> tuple[str, str]:
-    """Return what Hadoop's scripts of settings set a variable to, and which script does; empty texts if none does.
+    """Return a variable's value in Hadoop's scripts of settings, and the script that sets it; empty texts if none does.
 
     A value with variables in it is left out.
 
@@ -254,7 +254,7 @@ BY_RESERVATIONS: Final = (
     f"{_PREEMPTION}additional_res_balance_based_on_reserved_containers",
     f"{_CAPACITY}ordering-policy.priority-utilization.underutilized-preemption.enabled",
 )
-"""What preempts for containers that are reserved."""
+"""Settings that enable preemption for reserved containers."""
 _ORDER: Final = re.compile(re.escape(f"{_CAPACITY}root") + r"(\..+)?\.ordering-policy")
 _ORDERS: Final = ("fifo", "fair", "fifo-with-partitions", "utilization", "priority-utilization")
 """Policies for applications in a leaf, and for queues in a parent."""
@@ -297,7 +297,7 @@ def settings(facts: Facts) -> Iterator[Finding]:
 
 
 def _engine_settings(facts: Facts) -> Iterator[Finding]:
-    """Look whether treadle.yaml is right; code that it names is not run, since its owner need not be who asks."""
+    """Check treadle.yaml; code that it names is not run, since its owner may be another user."""
     config = facts.config
     if config is None:
         return
@@ -369,7 +369,7 @@ def _refused(facts: Facts) -> Iterator[Finding]:
 
 
 def _reasons_against_enforce(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield what enforce is refused for, and what to set."""
+    """Yield the reasons why enforce is refused, and the setting to change for each."""
 
     def on(key: str) -> bool:
         return facts.setting(key).lower() == "true"
@@ -424,7 +424,7 @@ def _parts(config: Path | None) -> tuple[tuple[str, str, str], str]:
 
 
 def java(facts: Facts) -> Iterator[Finding]:
-    """Look whether the ResourceManager's Java can load the shim's class, and its Hadoop has what that needs."""
+    """Check that the ResourceManager's Java can load the shim's class, and its Hadoop has all that the shim needs."""
     try:
         jar = shim_jar()
     except UserError as error:
@@ -453,7 +453,7 @@ def java(facts: Facts) -> Iterator[Finding]:
 
 
 def _references(facts: Facts, program: str, jar: Path) -> Iterator[Finding]:
-    """Let the shim look for all that it needs of this Hadoop, in a Java of its own."""
+    """Let the shim check its needs of this Hadoop, in a Java process of its own."""
     if facts.yarn is None:
         yield Finding("skipped", "whether this Hadoop has all that the jar needs", "name Hadoop's command with --yarn")
         return
@@ -479,7 +479,7 @@ def _references(facts: Facts, program: str, jar: Path) -> Iterator[Finding]:
 
 
 def _java(facts: Facts) -> tuple[str, str]:
-    """Return the ResourceManager's Java, and where that stands; empty texts if it stands nowhere."""
+    """Return the ResourceManager's Java, and the place that sets it; empty texts if none does."""
     if facts.java_given is not None:
         return str(facts.java_given), "named"
     home, script = set_in_scripts(facts.conf, "JAVA_HOME")
@@ -495,8 +495,8 @@ def _trusted(program: str, option: str) -> str:
     """Return the absolute path of a program that only root and this user may change: it runs with this user's rights.
 
     Raises:
-        UserError: it is not there, or others may change it.
-        OSError: it cannot be looked at.
+        UserError: it does not exist, or others may change it.
+        OSError: it cannot be examined.
     """
     found_at = shutil.which(program)
     if found_at is None:
@@ -531,7 +531,7 @@ NO_JAR: Final = Finding("warn", "no jar of Treadle's is found on the class path"
 
 
 def jar(facts: Facts) -> Iterator[Finding]:
-    """Look whether the ResourceManager has one jar of Treadle's, that it is there, and of this release."""
+    """Check that the ResourceManager has one Treadle jar, which exists and is of this release."""
     try:
         shim_jar()
     except UserError as error:
@@ -555,7 +555,7 @@ def jar(facts: Facts) -> Iterator[Finding]:
 
 
 def _requirements(jars: list[Path]) -> Iterator[Finding]:
-    """Without its class Hadoop places by an allocator of its own, and says so nowhere."""
+    """Check that the requirements jar exists: without its class Hadoop silently uses an allocator of its own."""
     if not any(jar.is_file() for jar in jars):
         text = f"{_ALLOCATOR_KEY} is set, and its jar is not on the class path: requirements of nodes are not kept to"
         yield Finding("fail", text, "treadle install, and restart the ResourceManager")
@@ -581,7 +581,7 @@ def _jar_finding(path: Path, where: str, remedy: str) -> Finding:
 
 
 def _release(path: Path) -> str:
-    """Return the release that a jar says it is of; empty if it does not."""
+    """Return the release that a jar's properties name; empty if they name none."""
     with zipfile.ZipFile(path) as files:
         lines = files.read(_RELEASE).decode("utf-8", "replace").splitlines()
     return next((line.partition("=")[2].strip() for line in lines if line.startswith("version=")), "")
@@ -594,7 +594,7 @@ def _in_script(text: str, jar: re.Pattern[str]) -> Iterator[Path]:
 
 
 def owners(facts: Facts) -> Iterator[Finding]:
-    """Look whether anybody else could change what runs as the sidecar's user."""
+    """Check that no other user can change the code that runs as the sidecar's user."""
     command = facts.setting(f"{PREFIX}python.command")
     looked = 0
     for path in (facts.config, Path(command) if command.startswith("/") else None):
@@ -616,7 +616,7 @@ def owners(facts: Facts) -> Iterator[Finding]:
 
 
 def connection(facts: Facts) -> Iterator[Finding]:
-    """Look who may read the secret of an external sidecar, and what its managed one keeps."""
+    """Check the readers of an external sidecar's secret, and the state folder of a managed one."""
     yield from _state(facts)
     if facts.setting(f"{PREFIX}sidecar") != "external":
         yield Finding("ok", "the sidecar is managed: its secret is in no file")

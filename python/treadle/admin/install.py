@@ -144,10 +144,10 @@ _OWN_ONLY: Final = 0o700
 
 
 def plan_of(options: Options, make_contents: MakeContents = running_environment) -> Plan:
-    """Work out what an installation changes; writes nothing.
+    """Return the changes of an installation; writes nothing.
 
     Raises:
-        UserError: it cannot be done.
+        UserError: the installation is not possible.
     """
     refuse_paths(options)
     uid, _ = user_ids(options.user)
@@ -309,7 +309,7 @@ def _apply(change: FileChange, now: datetime, manifest: Manifest, undo: ExitStac
         say(f"kept {change.path} as {backup.name}")
     known = manifest.files.get(change.path)
     manifest.files[change.path] = record_of(change, backup, known)
-    manifest.save()  # before the change: what is cut off after it can be taken back
+    manifest.save()  # before the change, so that an interrupted change can be undone
     _undo_file(undo, change.path)
     put(change.path, change.after)
     say(f"wrote {change.path}")
@@ -322,7 +322,7 @@ def _forget(backup: Path, change: FileChange) -> None:
 
 
 def _undo_file(undo: ExitStack, path: Path) -> None:
-    """Put a file back as it is now, if something fails later."""
+    """Restore a file's current content if a later step fails."""
     before = content_of(path)
     if before is None:
         undo.callback(path.unlink, missing_ok=True)
@@ -381,7 +381,7 @@ def compile_kernels(plan: Plan) -> None:
 
 @dataclass(slots=True)
 class Restored:
-    """What happens to a file."""
+    """The planned change of a file in a removal."""
 
     record: FileRecord
     now: bytes | None
@@ -408,10 +408,10 @@ class Removal:
 
 
 def plan_removal(prefix: Path, processes: Callable[[Path], list[str]] | None = None) -> Removal:
-    """Work out what taking an installation back changes; writes nothing.
+    """Return the changes of a removal; writes nothing.
 
     Raises:
-        UserError: nothing is installed there, or a file cannot be restored.
+        UserError: no installation exists there, or a file cannot be restored.
     """
     manifest = read_manifest(prefix)
     if manifest is not None and (reason := reason_against(prefix / NAME)):
@@ -436,7 +436,7 @@ class Outcome:
     """The result of taking an installation back."""
 
     is_done: bool = False
-    """Is nothing left to be done? Else something still runs from the prefix."""
+    """Is the removal complete? Otherwise a process still runs from the prefix."""
     left: list[Path] = field(default_factory=list)
     """Files and folders that stay, because they were changed after the installation."""
 

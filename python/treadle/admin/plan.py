@@ -159,10 +159,10 @@ def content_of(path: Path) -> bytes | None:
 
 
 def put(path: Path, data: bytes, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
-    """Put a content in a file's place at once. A file that is there keeps its mode, owner and attributes.
+    """Replace a file's content atomically. An existing file keeps its mode, owner and attributes.
 
     Raises:
-        OSError: it cannot be written; nothing has changed then.
+        OSError: it cannot be written, and is unchanged.
     """
     before = path.stat() if path.exists() else None
 
@@ -255,7 +255,7 @@ _BAD_IN_PATHS: Final = re.compile(r"[:*?'\"\\$`\s]|[^\x20-\x7e]")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What an administrator chooses."""
+    """The administrator's choices."""
 
     conf: Path
     """The ResourceManager's HADOOP_CONF_DIR."""
@@ -274,7 +274,7 @@ class Options:
 
     @property
     def kernels(self) -> Path:
-        """Where compiled code is kept."""
+        """The folder of compiled code."""
         return self.prefix / "kernels"
 
 
@@ -319,7 +319,7 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """Is everything in place already?"""
+        """Does the plan change nothing?"""
         return not (self.changes or self.makes_environment or self.makes_kernels or self.makes_state or self.links)
 
 
@@ -404,7 +404,7 @@ def record_of(change: FileChange, backup: Path | None, known: FileRecord | None)
 
 
 def _wanted(options: Options, held: Mapping[str, Setting], config: Path) -> dict[str, str]:
-    """Return what yarn-site.xml must say. What an administrator has chosen stays."""
+    """Return the required settings of yarn-site.xml. The administrator's choices stay."""
     values = {CLASS_KEY: CLASS}
     if f"{PREFIX}mode" not in held:
         values[f"{PREFIX}mode"] = "observe_only"
@@ -438,7 +438,7 @@ def _config_of(options: Options, held: Mapping[str, Setting]) -> tuple[Path, boo
 
 
 def _names_kernels(config: Path, options: Options) -> bool:
-    """Does a treadle.yaml that is there keep compiled code where this installation would?
+    """Does an existing treadle.yaml name this installation's folder of compiled code?
 
     Raises:
         UserError: it is wrong, and no engine would start with it.
@@ -471,7 +471,7 @@ def _plan_unit(plan: Plan, known: Manifest | None) -> None:
 
 
 def _unit(options: Options, config: Path) -> str:
-    """Return the unit of an external sidecar of the user whom compiled code is for."""
+    """Return the systemd unit of an external sidecar that runs as the installation's user."""
     text = (templates() / "systemd" / UNIT).read_text("utf-8")
     text = text.replace("/opt/treadle/bin/treadle", str(options.target / "bin" / "treadle"))
     text = text.replace("--config /etc/treadle/treadle.yaml", f"--config {config}")
@@ -626,7 +626,7 @@ def installed_user(prefix: Path) -> str:
 
 
 def sidecar_users() -> frozenset[int]:
-    """Return whose processes and sockets may be the sidecar's: root's, this user's, and the installation's."""
+    """Return the users whose processes and sockets may be the sidecar's: root, this user, and the installation's."""
     with suppress(KeyError):
         installed = pwd.getpwnam(installed_user(found_prefix(None, trusted=True)))
         return trusted_owners() | {installed.pw_uid}
@@ -637,7 +637,7 @@ def _first_installed(releases: Iterable[Path], trusted: bool) -> Path:
     """Return the first prefix of a release, PREFIX/RELEASE, that is an installation's."""
     for release in releases:
         record = release.parent / NAME
-        with suppress(OSError):  # what this user may not look at, or no file can be called
+        with suppress(OSError):  # not readable for this user, or not a valid path
             if record.is_file() and not (trusted and reason_against(record)):
                 return release.parent
     return DEFAULT_PREFIX

@@ -50,10 +50,10 @@ _NAME: Final = "refreshQueues: "
 
 
 def configured_file(rm: str, ca: Path | None = None) -> Path:
-    """Ask a ResourceManager which treadle.yaml its engine reads.
+    """Return the treadle.yaml that a ResourceManager's engine reads.
 
     Raises:
-        UserError: it does not say.
+        UserError: the ResourceManager does not report it.
     """
     value = property_of(rm, CONFIG_KEY, ca)
     if not value:
@@ -67,7 +67,7 @@ def configured_file(rm: str, ca: Path | None = None) -> Path:
 def _refuse_another_file(rm: str, target: Path, ca: Path | None = None) -> None:
     """Refuse a treadle.yaml that a managed sidecar does not read: to change it would change nothing."""
     if property_of(rm, SIDECAR_KEY, ca) == "external":
-        return  # who starts that names its file
+        return  # its start command names the file
     named = property_of(rm, CONFIG_KEY, ca)
     if named and Path(named).resolve() == target.resolve():
         return
@@ -118,7 +118,7 @@ def refresh(yarn: str) -> None:
 
 
 def _reason_in(output: str) -> str:
-    """Return why a refresh was refused: what rmadmin says under its command's name, without logs and stack traces."""
+    """Return why a refresh was refused: rmadmin's lines under its command's name, without logs and stack traces."""
     lines = [line for line in output.splitlines() if line.strip()]
     named = [line.removeprefix(_NAME) for line in lines if line.startswith(_NAME)]
     plain = [line for line in lines if not line.startswith(("\t", "Caused by:"))]
@@ -136,18 +136,18 @@ def wait_until_runs(
     Args:
         rm: its address
         policy: the policy's name
-        earlier: the bean before the refresh; where it has the same name already, a refusal is awaited for a while
+        earlier: the bean before the refresh; if it already has that name, a refusal is awaited for a while
         ca: certificates to trust over https
 
     Raises:
-        UserError: it does not run within the time, or is refused, or the mode is off; the text says why.
+        UserError: it does not run within the time, or is refused, or the mode is off; the text has the reason.
     """
     earlier_error, same = earlier.get("LastError"), policy_in(earlier) == policy
     for look in range(int(WAIT_S / _POLL_S)):
         bean = read_bean(rm, ca)
         refuse_off(bean)
         error, runs = bean.get("LastError") or "", policy_in(bean)
-        # What went wrong last stays there; each refusal has a text of its own.
+        # The bean keeps the latest error; each refusal has a text of its own.
         if error != earlier_error and re.search(r"settings \d+ refused", error):
             raise UserError(f"the engine refuses it: {error}")
         if runs != policy and _failed(error, earlier_error or ""):
@@ -159,7 +159,7 @@ def wait_until_runs(
 
 
 def _failed(error: str, earlier: str) -> bool:
-    """Return whether an error says that a part failed, so that another policy runs, and an earlier one did not."""
+    """Return whether an error reports a failed part, so that another policy runs, and an earlier error did not."""
     news = set(error.split("; ")) - set(earlier.split("; "))
     return error.endswith(" runs instead") and any(re.search(r"\bpolicy\.\w+ \(", each) for each in news)
 
@@ -171,10 +171,10 @@ REFUSED_S: Final = 1.0
 def confirm(rm: str, policy: str, ca: Path | None = None) -> str:
     """Wait until a cluster is scheduled by a policy that its engine runs, and return a sentence for the user.
 
-    In mode ``observe_only`` nothing is scheduled by any policy; the sentence says that.
+    In mode ``observe_only`` no policy schedules the cluster; the sentence says that.
 
     Raises:
-        UserError: the cluster is not scheduled by it; the text says why.
+        UserError: the cluster is not scheduled by it; the text has the reason.
     """
     refused, looks, bean = 0, int(WAIT_S / _POLL_S), dict[str, Any]()
     for _ in range(looks):
@@ -353,18 +353,18 @@ def unnamed_queues(file: Path, scenario: Path, *, trust_code: bool) -> list[str]
 
 
 def target_of(config: Path | None, rm: str, ca: Path | None = None, *, reads: bool = False) -> Path:
-    """Return the treadle.yaml that is changed: the one named, or the one that a ResourceManager says it reads.
+    """Return the treadle.yaml to change: the named one, or the one that a ResourceManager reports.
 
-    An impostor in the ResourceManager's place could name any file: only one that is a treadle.yaml is taken.
+    An impostor in the ResourceManager's place could name any file: only a treadle.yaml is accepted.
 
     Args:
-        config: the one named
+        config: the named file
         rm: the ResourceManager's address
         ca: certificates to trust over https
-        reads: whether its engine must read the one named
+        reads: whether its engine must read the named file
 
     Raises:
-        UserError: the ResourceManager does not say, or the file is not one to write to.
+        UserError: the ResourceManager reports none, or the file may not be written to.
     """
     if config is not None:
         if config.exists():
@@ -426,7 +426,7 @@ def checked_text(change: Change) -> str:
     """
     folder = change.target.parent
     try:
-        # Beside the file, where relative paths of parts begin.
+        # In the file's folder, since relative paths of parts begin there.
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, suffix=".yaml") as file:
             file.write(change.text)
             file.flush()
@@ -518,7 +518,7 @@ def _refuse_missing(file: Path, target: Path, text: str) -> None:
 
 
 def _placed(file: Path, text: str, line: str) -> str:
-    """Return a line about a field, with which it begins, after the file and where the field stands in it."""
+    """Return a line that begins with a field, preceded by the file and the field's position in it."""
     field = line.partition(" ")[0]
     at = YamlDocument(str(file), text).line(tuple(field.split(".")))
     return f"{file}{f':{at}' if at else ''}: {line}"
@@ -530,7 +530,7 @@ def _without_policies(file: Path, text: str) -> str:
 
 
 def _followed(text: str) -> Iterator[tuple[str, str]]:
-    """Yield where each policy that runs stands in a text, and a text of what goes with it: one for each entry."""
+    """Yield each policy's position in a text, and a text of the settings that apply to it: one for each entry."""
     values = section_values(text)
     entries = values.get("engines") or {}
     if not entries:

@@ -27,12 +27,12 @@ BYTES_MAX: Final = 16 << 20
 
 _SPACE: Final = b" \t"
 _ATTRIBUTES: Final = frozenset({"name", "value", "final"})
-"""Attributes of <property> that set what an element of the name would; Hadoop passes others over."""
+"""Attributes of <property> that are read like elements of the same name; Hadoop ignores others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property as it stands in a file."""
+    """One property and its position in a file."""
 
     name: str
     value: str
@@ -68,13 +68,13 @@ class SiteFile:
 
     @property
     def newline(self) -> str:
-        """What ends a line of the file."""
+        """The line ending of the file."""
         return "\r\n" if b"\r\n" in self.data else "\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What holds for a key."""
+    """The effective value of a key."""
 
     value: str
     final: bool
@@ -87,7 +87,7 @@ def read_site(path: Path) -> SiteFile:
     """Read a file.
 
     Raises:
-        UserError: it is not there, or nothing that can be read and changed safely; the text has the line.
+        UserError: it does not exist, or cannot be read and changed safely; the text has the line.
     """
     try:
         data = read_regular(path, BYTES_MAX)
@@ -119,7 +119,7 @@ def parse_site(path: Path, data: bytes) -> SiteFile:
 
 
 def settings_of(file: SiteFile, depth: int = 0) -> dict[str, Setting]:
-    """Return what holds for each key, included files followed: the last definition, or the first final one.
+    """Return the effective value of each key, included files followed: the last definition, or the first final one.
 
     Raises:
         UserError: an included file cannot be read.
@@ -262,7 +262,7 @@ class _Reader:
 
 
 def line_start(data: bytes, at: int) -> int:
-    """Return where the line begins if nothing but blanks stands before a place, else the place itself."""
+    """Return where the line begins if only blanks precede a position, else the position itself."""
     start = at
     while start > 0 and data[start - 1] in _SPACE:
         start -= 1
@@ -270,7 +270,7 @@ def line_start(data: bytes, at: int) -> int:
 
 
 def line_end(data: bytes, at: int) -> int:
-    """Return where the next line begins if nothing but blanks stands after a place, else the place itself."""
+    """Return where the next line begins if only blanks follow a position, else the position itself."""
     end = at
     while end < len(data) and data[end] in _SPACE:
         end += 1
@@ -312,10 +312,10 @@ class SiteEdit:
 
 
 def edit_site(file: SiteFile, wanted: Mapping[str, str]) -> SiteEdit:
-    """Return a file in which keys have values: changed where they stand, else in a block at the end.
+    """Return a file in which keys have values: changed in place if they exist, else added in a block at the end.
 
     Raises:
-        UserError: Hadoop would go on with another value whatever stands in this file.
+        UserError: Hadoop would use another value, whichever value this file has.
     """
     held = settings_of(file)
     cuts: list[tuple[int, int, bytes]] = []
@@ -475,7 +475,7 @@ _ENV_BLOCK: Final = re.compile(
 )
 
 REQUIREMENTS: Final = "treadle-requirements.jar"
-"""Beside the shim's jar. Hadoop reads it only where `TreadlePlacementAllocator` is set."""
+"""In the folder of the shim's jar. Hadoop reads it only if `TreadlePlacementAllocator` is set."""
 
 _NAMED: Final = re.compile(rb'export HADOOP_CLASSPATH=(.*?)"\$\{HADOOP_CLASSPATH')
 

@@ -33,7 +33,7 @@ def _lines(text: str) -> str:
 
 
 def console_for_tables(width: int = 120) -> Console:
-    """Return a console. A log has no width of its own: there no cell of a table is cut that has room in ``width``."""
+    """Return a console. In a log, which has no width, cells of a table that fit into ``width`` are not cut."""
     console = _PrintableConsole()
     if not console.is_terminal:
         console.width = max(console.width, width)
@@ -64,7 +64,7 @@ COMPILING: Final = "reading compiled code; compiling it takes a minute or two, o
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Say that something is compiled, as long as it is; a log has a line of it."""
+    """Show a message during compilation; a log gets one line."""
     text, console = COMPILING, progress_console()
     if not console.is_terminal:
         say(console, text)
@@ -76,7 +76,7 @@ def compiling() -> Iterator[None]:
 
 @contextmanager
 def steps(first: str = "starting") -> Iterator[Callable[[str], None]]:
-    """Yield what shows which step is under way: on a screen a line that changes, in a log a line for each."""
+    """Yield a function that shows the current step: on a screen in one line that changes, in a log in one each."""
     console = progress_console()
     if not console.is_terminal:
         yield lambda text: say(console, text)
@@ -86,7 +86,7 @@ def steps(first: str = "starting") -> Iterator[Callable[[str], None]]:
 
 
 def counted_progress(unit: str = "") -> Progress:
-    """Return bars that say how many of how many are done; they are gone when all is."""
+    """Return progress bars with counts, which disappear when all work is done."""
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     if unit:
         columns.append(TextColumn(unit))

@@ -183,7 +183,7 @@ def make_folder(folder: Path, option: str) -> None:
 
 
 def check_results(json_file: Path | None, plot: Path | None) -> None:
-    """See, before long work, that what ``--out`` and ``--plot`` name can be written.
+    """Check, before long work, that the files and folders of ``--out`` and ``--plot`` can be written.
 
     Raises:
         UserError: one of them cannot.

@@ -1,4 +1,4 @@
-"""What `treadle simulate` does: policies side by side over seeds.
+"""The implementation of `treadle simulate`: compares policies over seeds.
 
 Its tables have slowdowns of groups of jobs, policies pair by pair, and the figures of several engines.
 """
@@ -89,7 +89,7 @@ def _comparison_tables(summaries: Sequence[Summary], *, details: bool) -> Iterat
 
 
 def baseline_table(summaries: Sequence[Summary], baseline: str) -> Table:
-    """Return what each policy changes against a baseline, paired by seed; below 0 it is quicker."""
+    """Return the change of each policy against a baseline, paired by seed; below 0 it is faster."""
     table = empty_table(
         f"Changes against {baseline}, paired by seed, on the jobs that ended under both",
         ("policy", "figure"),
@@ -215,7 +215,7 @@ class OutputPaths:
 
 
 def simulate(scenario: Path, policy: list[str], places: OutputPaths, options: SimulateOptions) -> None:
-    """Do what `treadle.cli.simulate.simulate` says."""
+    """Run `treadle.cli.simulate.simulate`."""
     read = Scenario.read(scenario, trust_code=options.trust_code)
     check_results(places.out, places.plot)
     if places.parquet is not None:
@@ -250,7 +250,7 @@ def _check_baseline(baseline: str | None, names: Sequence[str]) -> None:
 
 
 def _stopped(work: _SimulateCommand, runs: int) -> str:
-    """Return what Ctrl-C leaves."""
+    """Return the message after Ctrl-C."""
     wrote = (
         f"of the results only {', '.join(map(str, work.rows_written))} is whole"
         if work.rows_written
@@ -263,10 +263,10 @@ def _stopped(work: _SimulateCommand, runs: int) -> str:
 
 
 def _report(work: _SimulateCommand, places: OutputPaths) -> None:
-    """Show the results, and write them where they are wanted.
+    """Show the results, and write the requested files.
 
     Raises:
-        UserError: something cannot be written.
+        UserError: a file cannot be written.
     """
     how = work.options
     outcomes = [each.summary if isinstance(each, Run) else each for each in work.results]
@@ -306,7 +306,7 @@ class _SimulateCommand:
     notes: dict[str, None] = field(default_factory=dict)
     """The notes below the tables, each once."""
     stuck: bool = False
-    """Did jobs wait for what they would never get?"""
+    """Did jobs wait for containers that they can never get?"""
     rows_written: list[Path] = field(default_factory=list)
     """Results that are whole."""
 
@@ -334,7 +334,7 @@ class _SimulateCommand:
             self.results.append(outcome.result)
             self.notes |= dict.fromkeys(outcome.notes)
             self.stuck |= outcome.stuck
-        next(outcomes, None)  # let what runs several processes end
+        next(outcomes, None)  # ends the processes that run simulations
 
     def _outcomes(self, lines: Sequence[RunSpec]) -> Iterator[Outcome]:
         """Yield outcomes, with a bar for the jobs of each run, or one for all runs if several run at a time."""

@@ -1,4 +1,4 @@
-"""What `treadle sweep` does."""
+"""The implementation of `treadle sweep`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class OnSpark:
 
 
 def sweep(file: Path, places: OutputPaths, processes: int, on_spark: OnSpark | None, *, trust_code: bool) -> None:
-    """Do what `treadle.cli.sweep.sweep` says."""
+    """Run `treadle.cli.sweep.sweep`."""
     document = read_sweep(file)
     if on_spark is not None:
         check_spark()
@@ -84,7 +84,7 @@ def sweep(file: Path, places: OutputPaths, processes: int, on_spark: OnSpark | N
 def _run(
     plan: Plan, kept: ResultCache, inputs: Inputs, console: Console, processes: int, on_spark: OnSpark | None
 ) -> list[bytes]:
-    """Return the result of each run of a plan, in its order; runs with a kept result are skipped."""
+    """Return the result of each run of a plan, in its order; runs with a stored result are skipped."""
     runs = Runs([each.line for each in plan.runs], kept)
     total = len(runs.missing)
     progress = progress_console()
@@ -114,7 +114,7 @@ def _backend(
     processes: int,
     on_spark: OnSpark | None,
 ) -> Iterator[Iterator[Done]]:
-    """Yield what yields runs as they end, with a bar."""
+    """Yield an iterator over runs as they end, with a bar."""
     if on_spark is None:
         with compiling():
             _compile(plan, {line.policy for line in lines})
@@ -137,7 +137,7 @@ def _compile(plan: Plan, wanted: set[str]) -> None:
         parts = settings.policy.name()
         if policy.text in wanted and parts not in seen:
             seen.add(parts)
-            with suppress(PolicyFailedError):  # its runs tell
+            with suppress(PolicyFailedError):  # its runs report the failure
                 warm_up_all(settings)
 
 

@@ -1,4 +1,4 @@
-"""`treadle replay --policy`: what would have happened, as tables and as JSON."""
+"""`treadle replay --policy`: results of other policies on a recorded cluster, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from treadle.replay.what_if import OBSERVED, Outcome, as_recorded, error, open_r
 from treadle.wire.schema import WireError
 
 OFF: Final = 0.1
-"""A model that is off by more than this part of what there was is of little use."""
+"""A model is of little use if its relative error exceeds this."""
 
 _FAR_OFF: Final = {
     "recording": "The simulation differs too much from the recording: do not rely on it.",
@@ -36,11 +36,11 @@ class _Column(NamedTuple):
     title: str
     policy: dict[str, Any]
     base: dict[str, Any] | None
-    """What its figures are compared with; None: nothing."""
+    """The figures that its own are compared with; None: no comparison."""
 
 
 def what_if(place: Path, policies: Sequence[str], seeds: int, *, trust_code: bool, report: Report) -> dict[str, Any]:
-    """Return what there was, and what would have been under other policies.
+    """Return the recorded figures, and the simulated ones of other policies.
 
     Raises:
         UserError: the recording has no jobs, or a policy fails.
@@ -179,7 +179,7 @@ def _columns(document: dict[str, Any]) -> Iterator[_Column]:
 
 
 def _sentences(document: dict[str, Any]) -> Iterator[str]:
-    """Yield where the model takes over and how far it is off, and what follows."""
+    """Yield sentences about the start of the simulation, its error, and the conclusion."""
     if document["of"] == "histories":
         off = _off(document["error"])
         yield (
@@ -218,7 +218,7 @@ def _off(error_: dict[str, float]) -> str:
 
 
 def failed(document: dict[str, Any]) -> bool:
-    """Is there something in it that must not be taken for a result?"""
+    """Has it a part that must not be taken for a result?"""
     partial = bool(document.get("broken")) or bool(document.get("missing"))
     return not document["fits"] or partial or any(policy["unfinished"] for policy in document["policies"])
 

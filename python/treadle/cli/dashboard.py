@@ -108,10 +108,10 @@ def _need_extra() -> None:
 
 
 def _check(rm: str, ca: Path | None, config: Path | None) -> None:
-    """Refuse what cannot work whatever the cluster does.
+    """Refuse arguments that cannot work in any state of the cluster.
 
     Raises:
-        UserError: an address, or a file, is none.
+        UserError: an address or a file is invalid.
     """
     from treadle.cli.explain import check_config
     from treadle.yarn.pages import checked_address, open_session
@@ -122,10 +122,10 @@ def _check(rm: str, ca: Path | None, config: Path | None) -> None:
 
 
 def _state_folder(named: Path | None) -> Path:
-    """Return the folder for history and token, which only this user may write to; it is made if it is not there.
+    """Return the folder for history and token, which only this user may write to; it is created if missing.
 
     Raises:
-        UserError: it cannot be had, or others may write to it.
+        UserError: it cannot be created, or others may write to it.
     """
     from treadle.config.trust import bases_of_user
 

@@ -35,7 +35,7 @@ def engines(
 
     bean = read_bean(rm, ca)
     shown = engines_in(bean)
-    # without several engines the bean says whether the one serves anybody
+    # without several engines the bean shows whether the one serves applications
     idle = "" if shown else why_not(bean)
     if application is not None:
         served = _served(application, _owners(rm, ca) if shown else {})
@@ -51,7 +51,7 @@ def engines(
 
 
 def _of_one(idle: str) -> str:
-    """Return whom the one engine of a cluster serves, if it schedules."""
+    """Return the applications that the only engine of a cluster serves, in words."""
     return f"the one engine serves no application now: {idle}" if idle else "one engine serves all applications"
 
 
@@ -87,10 +87,10 @@ def _serves(row: Mapping[str, Any]) -> str:
 
 
 def _owners(rm: str, ca: Path | None) -> dict[str, Any]:
-    """Return home and owner of each application, as the sidecar says.
+    """Return home and owner of each application, as the sidecar reports them.
 
     Raises:
-        UserError: it does not.
+        UserError: it does not report them.
     """
     from treadle.admin.policy_use import configured_file
     from treadle.cli.explain import ask_sidecar, state_places
@@ -102,7 +102,7 @@ def _owners(rm: str, ca: Path | None) -> dict[str, Any]:
 
 
 def _served(application: str, owners: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the engine whose an application is, and who serves it; None for the only one.
+    """Return an application's home and owner; None for the only engine.
 
     Raises:
         UserError: no engine serves it.

@@ -26,10 +26,10 @@ class NoSidecarError(UserError):
 
 
 EXIT_NEVER: Final = 1
-"""The exit code where something has to be changed before an ask can be served."""
+"""The exit code if a request can be served only after a change of settings."""
 
 UNIT_STATE: Final = Path("/var/lib/treadle")
-"""The state of a sidecar whose systemd unit makes all else read-only."""
+"""The state folder of a sidecar whose systemd unit makes all other folders read-only."""
 
 _WHOM_IT_TRUSTS: Final = (
     "this command trusts root, its own user and the user of `treadle install`; if another user runs the sidecar, run "
@@ -101,7 +101,7 @@ def explain(
 
 
 def _why_not_now(rm: str, ca: Path | None) -> str:
-    """Return why Treadle does not schedule, as its ResourceManager says; empty if it does, or that is not known."""
+    """Return why Treadle does not schedule, according to its ResourceManager; empty if it does, or that is unknown."""
     try:
         return why_not(read_bean(rm, ca))
     except UserError:
@@ -109,7 +109,7 @@ def _why_not_now(rm: str, ca: Path | None) -> str:
 
 
 def why_none_answers(error: NoSidecarError, rm: str, ca: Path | None) -> str:
-    """Return why no engine can be asked, and what to do: what its ResourceManager says, else where none was found."""
+    """Return why no engine answers, and the remedy: the ResourceManager's reason, else the places searched."""
     try:
         bean = read_bean(rm, ca)
     except UserError:
@@ -123,14 +123,14 @@ def why_none_answers(error: NoSidecarError, rm: str, ca: Path | None) -> str:
 
 
 def _show_yarn(given: str, rm: str, ca: Path | None, output: Output) -> bool:
-    """Print what YARN says of an application that no engine explains; return whether it has ended, so waits no more.
+    """Print YARN's state of an application that no engine explains; return whether it has ended, so waits no more.
 
     Raises:
-        UserError: several are meant.
+        UserError: several applications match.
     """
     try:
         applications = find_applications(rm, given, ca)
-    except UserError:  # what the caller has to say is more to the point
+    except UserError:  # the caller's own message is more helpful
         return False
     if len(applications) > 1:
         raise UserError(several(given, [each.id for each in applications]))
@@ -151,10 +151,10 @@ def _show_yarn(given: str, rm: str, ca: Path | None, output: Output) -> bool:
 
 
 def check_config(config: Path | None) -> None:
-    """Refuse a treadle.yaml that is not there.
+    """Refuse a missing treadle.yaml.
 
     Raises:
-        UserError: it is not.
+        UserError: it is missing.
     """
     if config is not None and not config.is_file():
         raise UserError(f"--config {config} is not there; name the treadle.yaml that the sidecar was started with")
@@ -261,7 +261,7 @@ def _refuse_peer(connected: socket.socket, place: Path, users: Collection[int]) 
 
 
 def _place(facts: dict[str, Any]) -> str:
-    """Return where an application stands in its queue."""
+    """Return an application's position in its queue."""
     ahead, among, order = facts["ahead_in_queue"], facts["asking_in_queue"], facts["order"]
     higher = facts.get("with_higher_priority", 0)
     by = f"order {order}" + (f"; {higher} of them first for their priority" if higher else "")

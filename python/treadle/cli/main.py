@@ -51,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app(args=list(arguments), prog_name="treadle")
     except UserError as error:
-        typer.echo("\n".join(map(printable, str(error).split("\n"))), err=True)  # it may quote what others wrote
+        typer.echo("\n".join(map(printable, str(error).split("\n"))), err=True)  # it may quote texts of other users
         return EXIT_MISTAKE
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
@@ -79,12 +79,12 @@ def _flushed() -> int:
 
 
 def _give_up_output() -> None:
-    """Let nothing write to standard output any more: Python would try again as it exits, and print a traceback."""
+    """Redirect standard output to nothing: Python would flush it again at exit, and print a traceback."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def commands(folder: Path = FOLDER) -> dict[str, str]:
-    """Return the commands of a folder and what each does, without importing any."""
+    """Return the commands of a folder and their summaries, without importing any."""
     found = {}
     for module in sorted([*folder.glob("[a-z]*.py"), *folder.glob("[a-z]*/__init__.py")], key=_name):
         if _name(module) != "main":
@@ -100,10 +100,10 @@ def _name(module: Path) -> str:
 
 
 class Command(TyperCommand):
-    """A command whose help has no types of Python."""
+    """A command whose help shows no Python types."""
 
     def get_help(self, ctx: Any) -> str:
-        """Return the help; what replaces a type is as wide, as the columns are laid out."""
+        """Return the help; the replacement of a type has its width, since the columns are already laid out."""
         text = re.sub(r"(?<=\S) <([\w .\[\]|-]+)>(?=  |$)", _plain, super().get_help(ctx), flags=re.MULTILINE)
         return re.sub(r"\bx>=([\d.]+)", r"at least \1", re.sub(r"([\d.]+)<=x<=([\d.]+)", r"\1 to \2", text))
 
@@ -189,7 +189,7 @@ def _add(app: typer.Typer, name: str, command: typer.Typer) -> None:
 
 
 def _name_values(function: Any) -> None:
-    """Let the help name the values of options by words, where an option does not, instead of Python's types."""
+    """Name the values of options by words in the help, instead of Python's types, if an option does not name them."""
     function.__annotations__ = get_type_hints(function, include_extras=True)  # evaluated once, for Typer too
     for name, annotation in function.__annotations__.items():
         kind, *facts = get_args(annotation) or (None,)
@@ -200,7 +200,7 @@ def _name_values(function: Any) -> None:
 
 
 def _word(kind: str, text: str) -> str | None:
-    """Return the word for a value of a type; None where the option says it: switches, and those of a few words."""
+    """Return the word for a value of a type; None for switches and for options with a few fixed words."""
     if "Path" in kind:
         return "FOLDER" if re.match(r"(A|The) folder\b", text) else "FILE"
     words = {"int": "NUMBER", "float": "NUMBER", "str": "TEXT"}

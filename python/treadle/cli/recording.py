@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True)
 PlaceArgument = Annotated[Path, typer.Argument(metavar="REC", help="A segment, or a folder of segments.")]
 
 EXIT_GAPS: Final = 1
-"""The exit code of `treadle recording show` where something is missing or damaged."""
+"""The exit code of `treadle recording show` if frames are missing or damaged."""
 
 
 @app.callback()

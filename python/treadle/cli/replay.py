@@ -74,7 +74,7 @@ def replay(
 
 
 def _verify(files: Sequence[Path], *, trust_code: bool, output: Output) -> None:
-    """Let the recorded policy decide again, and print how its answers compare."""
+    """Run the recorded policy again, and print how its answers compare."""
     from treadle.replay.verify import verify as verified
 
     with _under_way() as report:
@@ -104,7 +104,7 @@ def _verify(files: Sequence[Path], *, trust_code: bool, output: Output) -> None:
 
 @contextmanager
 def _under_way() -> Iterator[Callable[[str], None]]:
-    """Yield what shows how far it is, on standard error; Ctrl-C is said there too."""
+    """Yield a function that shows the progress on standard error; Ctrl-C is reported there too."""
     console = Console(stderr=True)
     try:
         with steps("reading") as report:

@@ -57,7 +57,7 @@ def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, output: OutputOption 
 
     table = Table(show_header=False)
     table.add_column()
-    # a key that is to be changed stands there whole
+    # a key to change is shown as a whole
     table.add_column(overflow="fold")
     for name, value in [*_rows(bean), *_compared(bean, rm, ca)]:
         table.add_row(name, value)
@@ -69,7 +69,7 @@ def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the rows to show: whether it schedules, texts that are not empty, numbers, each reason of a rejection."""
     reason = why_not(bean)
     rows = [("schedules now", f"no: {reason}" if reason else "yes")]
-    # What already stands there as the reason is not said again.
+    # The reason is not repeated in other rows.
     texts = [(text, str(bean[key])) for key, text in _TEXTS.items() if bean.get(key)]
     texts = [(text, _policy(value) if text == "policy" else value) for text, value in texts]
     rows += [(text, value) for text, value in texts if text not in _REASONS or value not in reason]

@@ -38,7 +38,7 @@ SeedOption = Annotated[int, typer.Option(min=0, max=2**20, help="The first draw'
 
 @contextmanager
 def going_on(console: Console, cache: Path | None) -> Iterator[None]:
-    """End with exit code 130 on Ctrl-C, and report what happens to the runs that have ended."""
+    """End with exit code 130 on Ctrl-C, and report whether completed runs are stored."""
     try:
         yield
     except KeyboardInterrupt:
@@ -48,7 +48,7 @@ def going_on(console: Console, cache: Path | None) -> Iterator[None]:
 
 
 def compiling_task(bar: Progress) -> TaskID:
-    """Add a bar that says that something is compiled, until it gets another text; a log has a line of it."""
+    """Add a bar that shows compilation, until it gets another text; a log gets one line."""
     if not bar.console.is_terminal:
         say(bar.console, COMPILING)
     return bar.add_task("compiling, or reading compiled code", total=None)
@@ -58,9 +58,9 @@ Command = Callable[..., None]
 
 
 def with_options(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
-    """Give a command the options of functions; each parameter named here gets what its function returns.
+    """Add the options of functions to a command; each parameter named here gets the result of its function.
 
-    The options stand where the parameter does. Typer reads them from the signature and the annotations.
+    The options take the place of the parameter. Typer reads them from the signature and the annotations.
     """
 
     def decorate(command: Command) -> Command:
@@ -115,7 +115,7 @@ def isolate() -> str:
 
 
 def warn(reason: str) -> None:
-    """Warn that other users can reach a cluster that starts, and say why or what helps."""
+    """Warn that other users can reach a cluster that starts, with the reason or the remedy."""
     text = f"warning: while this cluster runs, any local user can run commands as {getpass.getuser()}: {reason}"
     typer.echo(text, err=True)
 
@@ -190,7 +190,7 @@ def one_of(known: Sequence[str], option: str, text: str) -> str:
 
 
 STALL_S: Final = 180.0
-"""A run in which nothing happens for so long is given up."""
+"""A run without any event for so long is aborted."""
 HEAP_MB: Final = 2_048
 
 
@@ -225,7 +225,7 @@ def setting_of_testbed() -> Setting:
     """Return the testbed's class path and heap; may gather Hadoop's jars and build for a minute.
 
     Raises:
-        BenchError: something is missing; the text says how to get it.
+        BenchError: a requirement is missing; the text says how to get it.
     """
     from treadle_lab.sls.load import Workload, class_path
     from treadle_lab.sls.run import Setting
@@ -256,16 +256,16 @@ def simulating(
 
 @contextmanager
 def playing(console: Console, paper: str, folder: Path | None, cache: Path | None) -> Iterator[Player]:
-    """Give what plays draws of a paper on the testbed, and say how far it is.
+    """Yield a player of a paper's draws on the testbed, and show its progress.
 
     Args:
         console: for lines about progress
         paper: its package, whose module ``sls`` plays
         folder: of logs; None: one in the checkout's build folder
-        cache: of runs that need not be played again; None keeps nothing
+        cache: of runs that need not be played again; None stores nothing
 
     Raises:
-        BenchError: something is missing; the text says how to get it.
+        BenchError: a requirement is missing; the text says how to get it.
     """
     from treadle_lab.sls.play import KeptPlays, Player
 
@@ -328,7 +328,7 @@ def publish(
 
 
 def say_seeds(seeds: Sequence[int], console: Console, *more: str) -> None:
-    """Say which seeds results are of, and whether they are too few for their intervals to say much."""
+    """Print the seeds of results, and whether they are too few for meaningful intervals."""
     from treadle.simulate.comparison import FEW
 
     few = f"; use at least {FEW} seeds" if len(seeds) < FEW else ""

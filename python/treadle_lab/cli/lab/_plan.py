@@ -1,4 +1,4 @@
-"""What `treadle lab plan` does."""
+"""The implementation of `treadle lab plan`."""
 
 from __future__ import annotations
 

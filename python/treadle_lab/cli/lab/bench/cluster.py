@@ -30,7 +30,7 @@ from treadle_lab.sls.load import MODES, BenchError, Workload
 from treadle_lab.sls.run import Setting
 
 Seen = dict[str, Any]
-"""What a run has reported of itself so far."""
+"""Measurements that a run has reported so far."""
 
 
 class RunProgress:
@@ -40,8 +40,8 @@ class RunProgress:
         """Show nothing yet.
 
         Args:
-            status: where it is shown
-            what: words for what is done
+            status: the display
+            what: returns the progress in words
         """
         self._status = status
         self._what = what
@@ -193,7 +193,7 @@ def cluster_command(
 
 
 def _show(outcome: Sequence[Rounds], workload: Workload, console: Console) -> None:
-    """Print what failed, and the figures."""
+    """Print the failures, and the figures."""
     for each in outcome:
         for failure in each.failures:
             console.print(f"[red]{each.mode.name}[/]: {failure}", highlight=False)
