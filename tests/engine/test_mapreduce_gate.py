@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from tests.engine.bench import MAP, Bench
+from tests.engine.bench import MAP, REDUCE, Bench
 from tests.engine.fake_rm import LEAF
 from tests.engine.parts import engine_with, estimates
 
@@ -35,6 +35,16 @@ def test_a_job_has_its_base_width_to_one_container() -> None:
         bench.end(ended, app=app)
         assert bench.counted() == {app: ended}
     assert len(bench.running) == 7
+
+
+def test_reduces_do_not_take_the_workers_of_the_maps_that_they_wait_for() -> None:
+    bench = Workers(mode="as_requested", workers=2)
+    app = bench.job(maps=3, reduces=2)
+    assert bench.begun() == [(app, MAP)] * 2
+    bench.end(1)
+    assert bench.begun() == [(app, MAP)]
+    bench.end(2)
+    assert bench.begun() == [(app, REDUCE)] * 2
 
 
 def test_what_is_no_mapreduce_is_served_at_once() -> None:

@@ -363,11 +363,11 @@ class ParallelismGate(Gate):
 
 
 def _asks_of(view: View, jobs: dict[int, int]) -> list[int]:
-    """Return the request rows of jobs, each job's in the order of service."""
-    counts = []
+    """Return the request rows of jobs: all maps, then reduces, which wait for the maps and would hold their workers."""
+    asks = []
     for app in jobs:
         at = int(view.apps[app]["first_row"])
         while at >= 0:
-            counts.append(at)
+            asks.append(at)
             at = int(view.rows[at]["next"])
-    return counts
+    return sorted(asks, key=lambda at: int(view.rows[at]["priority"]) == REDUCE)

@@ -109,7 +109,7 @@ class Machine(RuleBasedStateMachine):
         simulation = self.simulation
         jobs = len(simulation.built.workload.jobs)
         at = simulation.rm.now_ms
-        for _ in range(1000):  # the gate of MapReduce needs 604 s for a job of tasks that take no time
+        for _ in range(400):
             if int(simulation.rm.state.clock[tables.FINISHED]) == jobs:
                 break
             at += 1000
