@@ -154,7 +154,7 @@ class Trouble:
 
     def served_by(self, engine: str) -> str:
         """Return who serves an engine's applications."""
-        return str(self.hub.roster_json()["engines"][engine]["fallback"])
+        return str(self.hub.roster_json()["engines"][engine]["served_by"])
 
     # What is done to the engine
 

@@ -52,7 +52,7 @@ def shown(cluster: MiniCluster, *arguments: str) -> Any:
 
 
 def served_by(cluster: MiniCluster, name: str) -> str:
-    return str(next((row["fallback"] for row in shown(cluster)["engines"] if row["engine"] == name), ""))
+    return str(next((row["served_by"] for row in shown(cluster)["engines"] if row["engine"] == name), ""))
 
 
 def test_each_engine_serves_its_own_and_the_other_one_while_that_is_dead(two: MiniCluster) -> None:

@@ -24,7 +24,7 @@ def figures_of(cluster: MiniCluster, engine: str) -> dict[str, Any]:
 
 def served_by(cluster: MiniCluster) -> dict[str, str]:
     """Return who serves each engine's applications now; nothing while there is one engine."""
-    return {name: str(each["fallback"]) for name, each in roster_of(cluster).get("engines", {}).items()}
+    return {name: str(each["served_by"]) for name, each in roster_of(cluster).get("engines", {}).items()}
 
 
 def owner_of(cluster: MiniCluster, application_id: str) -> tuple[str, str]:

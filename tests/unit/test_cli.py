@@ -23,6 +23,7 @@ from tests.support.pages import answering, as_shown
 from treadle import __version__
 from treadle.cli import _console, main
 from treadle.cli._console import console_for_tables
+from treadle.cli._options import Output
 from treadle.cli.main import commands, run
 from treadle.config.parts import PartRegistry
 from treadle.errors import UserError, counted, nearest
@@ -529,3 +530,12 @@ def test_errors_that_quote_others_are_printable(
     said = capsys.readouterr().err
     assert said.startswith("first line\n")
     assert not {"\x1b", "\x07", "\r", "\u202e"} & set(said)
+
+
+def test_quiet_leaves_notes_and_results(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(_console, "quiet", True)
+    for console in (_console.progress_console(), _console.console_for_notes(), _console.console_beside(Output.JSON)):
+        _console.say(console, "a line")
+    assert capsys.readouterr() == ("", "a line\na line\n")
+    _console.say(_console.console_beside(Output.TABLE), "a result")
+    assert capsys.readouterr() == ("a result\n", "")

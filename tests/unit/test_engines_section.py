@@ -411,7 +411,7 @@ def test_a_sidecar_follows_its_entry(tmp_path: Path) -> None:
 SERVICE = {
     "entry": "service",
     "alive": True,
-    "fallback": "service",
+    "served_by": "service",
     "applications": 2,
     "policy": "order=srpt",
     "error": "",
@@ -427,7 +427,7 @@ SERVICE = {
     "not_owner": 5,
     "starts": 1,
 }
-BATCH = {"entry": "batch", "alive": False, "fallback": "service", "policy": "order=fifo", "error": "killed"}
+BATCH = {"entry": "batch", "alive": False, "served_by": "service", "policy": "order=fifo", "error": "killed"}
 APPLICATIONS = {
     "application_1_0001": ["service", "service", ""],
     "application_1_0002": ["batch", "service", ""],
@@ -469,7 +469,7 @@ def test_figures_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         0.5,
         5,
     )
-    assert (batch["lives"], batch["fallback"], batch["conflict_fraction"]) == (False, "service", None)
+    assert (batch["lives"], batch["served_by"], batch["conflict_fraction"]) == (False, "service", None)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ SETTINGS = (
 )
 FIGURES = (
     r"treadle_((rm_heard|pages_read|condition_since)_seconds|engine_lives|escapes|native_placements|queue_owed)"
-    r"|PlacedNatively|placed_natively|share_error|stock_only|\bturned_down\b|[\"'`](Escapes|served_by)[\"'`]"
+    r"|PlacedNatively|placed_natively|share_error|stock_only|\bturned_down\b|[\"'`]Escapes[\"'`]"
     r"|\"beside\": \["
 )
 REASONS = (

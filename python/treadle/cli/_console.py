@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.text import Text
 
 from treadle.cli._options import Output
-from treadle.errors import printable as printable
+from treadle.errors import printable
 
 
 class _PrintableConsole(Console):
@@ -54,9 +54,14 @@ def progress_console() -> Console:
     return _PrintableConsole(stderr=True, quiet=quiet)
 
 
+def console_for_notes() -> Console:
+    """Return the console for notes and warnings, which is stderr: `--quiet` leaves them."""
+    return _PrintableConsole(stderr=True)
+
+
 def console_beside(output: Output) -> Console:
     """Return where tables and texts go: standard output, or standard error where that has JSON."""
-    return console_for_tables() if output is Output.TABLE else progress_console()
+    return console_for_tables() if output is Output.TABLE else console_for_notes()
 
 
 COMPILING: Final = "reading compiled code; compiling it takes a minute or two, once a version"

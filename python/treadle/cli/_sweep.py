@@ -15,7 +15,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from treadle.cli._console import INTERRUPTED, compiling, console_beside, counted_progress, progress_console, say
+from treadle.cli._console import (
+    INTERRUPTED,
+    compiling,
+    console_beside,
+    console_for_notes,
+    counted_progress,
+    progress_console,
+    say,
+)
 from treadle.cli._options import Output, check_results, check_writable, write_json, writing
 from treadle.errors import counted
 from treadle.policy.user_parts import PolicyFailedError
@@ -95,9 +103,8 @@ def _run(
             with _backend(plan, runs.missing, kept, inputs, console, processes, on_spark) as running:
                 runs.take(running)
     except KeyboardInterrupt:
-        say(
-            progress, f"stopped; {runs.done} of {total} runs are kept in {kept.folder}: the same command goes on", "red"
-        )
+        text = f"stopped; {runs.done} of {total} runs are kept in {kept.folder}: the same command goes on"
+        say(console_for_notes(), text, "red")
         raise typer.Exit(INTERRUPTED) from None
     if total:
         say(progress, f"{counted(runs.done, 'run')} in {perf_counter() - begun_s:.1f} s")
@@ -119,13 +126,13 @@ def _backend(
         with compiling():
             _compile(plan, {line.policy for line in lines})
         with closing(run_locally(lines, partial(run_line, files=kept.files), processes)) as running:
-            yield _counted(running, len(lines), console)
+            yield _counted(running, len(lines))
         return
     spark = Spark(on_spark.master, on_spark.settings)
     try:
         say(console, f"Spark on {spark.master}: {counted(spark.cores, 'core')}")
         with closing(spark.run(lines, kept.files, inputs.taken)) as running:
-            yield _counted(running, len(lines), console)
+            yield _counted(running, len(lines))
     finally:
         spark.stop()
 
@@ -141,7 +148,7 @@ def _compile(plan: Plan, wanted: set[str]) -> None:
                 warm_up_all(settings)
 
 
-def _counted(running: Iterator[Done], total: int, console: Console) -> Iterator[Done]:
+def _counted(running: Iterator[Done], total: int) -> Iterator[Done]:
     with counted_progress("runs") as bar:
         task, failed = bar.add_task("simulating", total=total), 0
         for done, each in enumerate(running, 1):

@@ -62,11 +62,11 @@ def _print(shown: list[dict[str, Any]]) -> None:
     for title in _TITLES:
         table.add_column(title)
     for row in shown:
-        own = row["fallback"] in ("", row["engine"])
+        own = row["served_by"] in ("", row["engine"])
         fraction = "-" if row["conflict_fraction"] is None else f"{row['conflict_fraction']:.3f}"
         table.add_row(
             row["engine"],
-            _serves(row) if own else f"nothing: {row['fallback']} stands in",
+            _serves(row) if own else f"nothing: {row['served_by']} stands in",
             row["policy"],
             f"{100 * row['busy']:.1f} %",
             fraction,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treadle.cli._console import console_for_tables, printable
-from treadle.cli._options import CaOption, Output, OutputOption
+from treadle.cli._console import console_for_notes, console_for_tables, counted_progress, say
+from treadle.cli._options import CaOption, Output, OutputOption, writing
 from treadle.errors import UserError, counted
 from treadle.files import write_whole
 
@@ -115,10 +115,8 @@ def export(
     if out is None:
         sys.stdout.write(content)
         return
-    try:
+    with writing("--out", out, "file"):
         _write(out, content)
-    except OSError as error:
-        raise UserError(f"{out}: {error.strerror}; name a file that can be written") from error
     typer.echo(f"{counted(len(profiles), 'profile')} written to {out}", err=True)
 
 
@@ -164,7 +162,6 @@ def import_(
     """
     if not paths and not history_server:
         raise UserError("name files or folders to import, or a --history-server")
-    from rich.console import Console
 
     from treadle.config.trust import connect as connect_to
     from treadle.history.database import KEEP_ALL
@@ -180,23 +177,19 @@ def import_(
 
         settings = read_section(config, "history", JobHistory)
         store, retention = store or settings.store, retention_of(settings)
-    console = Console(stderr=True)
-
-    def report(text: str) -> None:
-        console.print(printable(text), style="red", markup=False, highlight=False)
-
+    report = partial(say, console_for_notes(), style="red")
     now_ms = int(time.time() * 1000)
     server = None if history_server is None else HistoryServer(history_server, ca=ca)
     connect = None if reader is None else partial(connect_to, reader, "--reader", "treadle-histories.socket")
     reading = HistoryReader(connect=connect)
-    with _opened(store, retention) as opened, reading, _progress(console) as track:
+    with _opened(store, retention) as opened, reading, counted_progress() as bars:
         importing = Import(
             opened, now_ms, report, reader=reading, server=server, trust_names=trust_names, bytes_max=bytes_max
         )
-        importing.take(track(list(find_sources(paths or []))))
+        importing.take(bars.track(list(find_sources(paths or [])), description="importing"))
         if server is not None:
             since_ms = max(0, now_ms - int(since_days * 86_400_000))
-            importing.take_server(server, track(server.jobs(since_ms, jobs)))
+            importing.take_server(server, bars.track(server.jobs(since_ms, jobs), description="importing"))
         opened.prune(now_ms)
     summary = importing.summary
     typer.echo(json.dumps(asdict(summary)) if output is Output.JSON else _sentence(summary))
@@ -256,14 +249,6 @@ def _selection(user: str | None, queue: str | None, type_: str | None, name: str
     from treadle.history.store import Selection
 
     return Selection(user, queue, type_, name)
-
-
-@contextmanager
-def _progress(console: Any) -> Iterator[Any]:
-    from rich.progress import Progress
-
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield lambda sources: progress.track(sources, description="importing")
 
 
 def _summary(profile: JobProfile) -> dict[str, Any]:

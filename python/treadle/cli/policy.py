@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, check, try or use policies, and undo it.", no_args_is_help=True)
 
-Wanted = Annotated[
-    str,
-    typer.Argument(metavar="FILE|NAME", help="The name of a ready-made policy, or a treadle.yaml; ./NAME is a file."),
-]
+_WANTED: Final = typer.Argument(
+    metavar="FILE|NAME", help="The name of a ready-made policy, or a treadle.yaml; ./NAME is a file."
+)
+Wanted = Annotated[str, _WANTED]
 
 NoRefreshOption = Annotated[bool, typer.Option("--no-refresh", help="Only replace the file.")]
 
@@ -86,16 +86,17 @@ def list_policies(output: OutputOption = Output.TABLE) -> None:
 
     register_parts()
     files = ready_made()
+    policies = {name: read_settings(files[name]).policy for name in TRY_ORDER}
     rows = [
         {"name": name, "recommended": name == TRY_ORDER[0]}
         | {key.replace(" ", "_"): text for key, text in about(files[name]).items()}
-        | {"parts": read_settings(files[name]).policy.name(), "file": str(files[name])}
-        for name in TRY_ORDER
+        | {"parts": policy.name(), "file": str(files[name])}
+        for name, policy in policies.items()
     ]
     _show(rows, output, ("name", "title", "use_when", "requires"))
     if output is Output.TABLE:
         typer.echo(f"recommended: {TRY_ORDER[0]}")
-        preempted = ", ".join(str(row["name"]) for row in rows if "share=capacity" not in str(row["parts"]))
+        preempted = ", ".join(name for name, policy in policies.items() if policy.overrides_guarantees())
         typer.echo(
             f"{preempted}: the ResourceManager's preemption monitor must be off, or it takes back what they give"
         )
@@ -103,12 +104,7 @@ def list_policies(output: OutputOption = Output.TABLE) -> None:
 
 @app.command()
 def show(
-    policy: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="FILE|NAME", help="The name of a ready-made policy, or a treadle.yaml; ./NAME is a file."
-        ),
-    ] = None,
+    policy: Annotated[str | None, _WANTED] = None,
     defaults: Annotated[
         bool, typer.Option("--defaults", help="Show a treadle.yaml with every setting, its default and its meaning.")
     ] = False,

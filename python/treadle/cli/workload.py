@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from treadle.cli._console import console_for_tables, say
+from treadle.cli._console import console_for_notes, console_for_tables, progress_console, say
 from treadle.cli._options import Output, OutputOption, PlotOption, check_plotting, writing
 from treadle.errors import UserError, counted
 from treadle.tables import empty_table
@@ -57,10 +56,9 @@ def show(
     plot: PlotOption = None,
 ) -> None:
     """Show numbers of jobs, stages and tasks, their arrivals, resources and durations."""
-    console = Console(stderr=True)
     amounts = _amounts(capacity or [])
     known = format or recognised(file)
-    jobs = _read(console, file, known, seed)
+    jobs = _read(file, known, seed)
     summary = summarise(jobs)
     _check_names(amounts, jobs)
     load = loads(jobs, amounts)
@@ -87,19 +85,19 @@ def convert(
     """Write a workload of any format in Treadle's own: a job a line, to read, to change and to simulate."""
     from treadle.workload.formats import write_own
 
-    console = Console(stderr=True)
     with writing("OUTPUT", output, "file"), _opened(output) as stream:
-        read = _read(console, file, format, seed)
+        read = _read(file, format, seed)
         if jobs is not None:
             read = replace(read, jobs=read.jobs[:jobs])
         write_own(read, stream)
     typer.echo(f"{output}: {counted(len(read.jobs), 'job')}, {counted(read.tasks, 'task')}")
     for note in read.notes:
-        say(console, f"Note: {note}.", "yellow")
+        say(console_for_notes(), f"Note: {note}.", "yellow")
 
 
-def _read(console: Console, file: Path, known: str | None, seed: int | None) -> Workload:
+def _read(file: Path, known: str | None, seed: int | None) -> Workload:
     """Return a file's workload, with a bar on a terminal."""
+    console = progress_console()
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task(f"reading {file.name}", total=1.0)
         return read_workload(file, known, progress=lambda share: bars.update(bar, completed=share), seed=seed)

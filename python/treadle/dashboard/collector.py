@@ -737,7 +737,7 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
         troubles["escapes"] = Trouble("warn", text)
     for each in decisions.engines:
         if not each["lives"]:
-            by = f"; {each['fallback']} serves its applications" if each["fallback"] else ""
+            by = f"; {each['served_by']} serves its applications" if each["served_by"] else ""
             state = "is dead" if each["has_answered"] else "has not answered yet"
             troubles[f"engine {each['engine']}"] = Trouble("fail", f"the engine {each['engine']} {state}{by}")
     return troubles

@@ -511,7 +511,7 @@ class Hub:
             name: {
                 "entry": engine.row.entry_name,
                 "alive": self._roster.lives(name),
-                "fallback": self._roster.stand_in(name, now_ms) or "",
+                "served_by": self._roster.stand_in(name, now_ms) or "",
                 "applications": len(engine.owned),
                 **engine.report.shown(engine.child.problem, engine.counts, now_ms),
             }

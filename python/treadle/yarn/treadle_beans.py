@@ -68,7 +68,7 @@ def _figures(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         "entry": str(values.get("entry", "")),
         "lives": values.get("alive") is True,
         "has_answered": counts["starts"] > 0,
-        "fallback": str(values.get("fallback", "")),
+        "served_by": str(values.get("served_by", "")),
         "policy": str(values.get("policy", "")),
         "busy": float(values.get("busy", 0.0)),
         **counts,

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from treadle.cli._console import COMPILING, INTERRUPTED, counted_progress, say
+from treadle.cli._console import COMPILING, INTERRUPTED, counted_progress, progress_console, say
 from treadle.cli._options import write_json, writing
 from treadle.errors import UserError
 from treadle_lab.harness import namespaces
@@ -109,7 +109,7 @@ def isolate() -> str:
 
     The Hadoop runtime is gathered first, since Maven needs a network.
     """
-    with saying(Console(stderr=True)) as say:
+    with saying(progress_console()) as say:
         gather(say)
     return namespaces.isolate()
 

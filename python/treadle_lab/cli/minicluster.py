@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from treadle.cli._console import console_for_tables
+from treadle.cli._console import console_for_tables, progress_console
 from treadle.cli._options import Output, OutputOption
 from treadle.config.reader import read_settings
 from treadle_lab.cli._experiments import isolate, warn, with_options
@@ -158,7 +158,7 @@ def stop(folder: Folder = None) -> None:
     if layout is None:
         typer.echo(f"no cluster is running in {_folder(folder)}", err=True)
         return
-    with saying(Console(stderr=True)) as say, uninterrupted():
+    with saying(progress_console()) as say, uninterrupted():
         say("stopping")
         processes.end(layout)
         layout.state_file.unlink(missing_ok=True)
@@ -223,7 +223,7 @@ def restart_rm(
     What ran goes on only in a cluster that was started with --recovery.
     """
     cluster = _attached(folder)
-    with saying(Console(stderr=True)) as say, uninterrupted():
+    with saying(progress_console()) as say, uninterrupted():
         say("restarting the ResourceManager")
         cluster.restart_rm(kill)
 
@@ -238,7 +238,7 @@ def _start(settings: ClusterSettings, folder: Path | None, isolated: bool) -> Mi
     elif failure := isolate():
         raise ClusterError(f"--isolated: a separate network namespace is not possible here: {failure}; leave it out")
     console = Console(stderr=True)
-    with saying(console) as say, terminable():
+    with saying(progress_console()) as say, terminable():
         cluster = MiniCluster(settings, _folder(folder), say)
         cluster.start()
     console.print(f"ready: {settings.nodes} NodeManagers, {cluster.layout.rm_url}", highlight=False, soft_wrap=True)

@@ -521,4 +521,4 @@ def run_engines_demo(folder: Path, say: Say, show: Show) -> Report:
 
 def _at_home(cluster: MiniCluster) -> bool:
     shown = roster_of(cluster).get("engines", {})
-    return {name: each["fallback"] for name, each in shown.items()} == {name: name for name in ENGINES}
+    return {name: each["served_by"] for name, each in shown.items()} == {name: name for name in ENGINES}

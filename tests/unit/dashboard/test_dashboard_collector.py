@@ -152,12 +152,12 @@ STARVING = treadle(
         (broken("nodes"), "nodes and queues", "pages show old figures"),
         (lambda cluster: setattr(cluster, "nodes", [{"no": "id"}]), "nodes and queues", "another form"),
         (
-            engine(alive=False, fallback="main", committed=7, starts=1, error="killed"),
+            engine(alive=False, served_by="main", committed=7, starts=1, error="killed"),
             "engine batch",
             "the engine batch is dead; main serves its applications",
         ),
         (
-            engine(alive=False, fallback="main", starts=0),
+            engine(alive=False, served_by="main", starts=0),
             "engine batch",
             "the engine batch has not answered yet; main serves its",
         ),

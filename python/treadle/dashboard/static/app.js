@@ -208,7 +208,7 @@ async function showDecisions() {
     reasons.slice(0, 8).map(([reason]) => [`rate Rejected${reason}`, reason]), perSecond)));
   if (found.engines.length) {
     parts.push(wide(section("engines", table([["engine", "", (row) => row.engine],
-      ["lives", "", (row) => (row.lives ? "yes" : "no")], ["served by", "", (row) => row.fallback],
+      ["lives", "", (row) => (row.lives ? "yes" : "no")], ["served by", "", (row) => row.served_by],
       ["applications", "number", (row) => row.applications], ["policy", "", (row) => row.policy],
       ["busy", "number", (row) => percent(row.busy)], ["placed", "number", (row) => row.committed],
       ["conflicts", "number", (row) => row.conflicts], ["retries", "number", (row) => row.retries],

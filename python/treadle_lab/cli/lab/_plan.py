@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
-from treadle.cli._console import printable
+from treadle.cli._console import counted_progress
 from treadle.cli._options import check_results, plot_folder, write_json, writing
+from treadle.errors import printable
 from treadle.planner.graphene import Budget, Objective, Options, Schedules, warm_up
 from treadle.planner.graphene import plan as plan_graphene
 from treadle.planner.plan import Plan
@@ -68,8 +67,7 @@ def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -
     typer.echo(
         f"{'name':{width}} {'algorithm':14} {'makespan':>12} {'executed':>12} {'lower_bound':>12} {'seconds':>8}"
     )
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
+    with counted_progress() as progress:
         bar = progress.add_task("planning", total=len(instances) * len(algorithms))
         for number, instance in enumerate(instances, 1):
             for algorithm in algorithms:

@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
-from treadle.cli._console import console_for_tables
+from treadle.cli._console import console_for_tables, progress_console
 from treadle_lab.bench import cluster
 from treadle_lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, BacklogLoad, behind, rates_table, run_backlog
 from treadle_lab.bench.cluster import Rounds, results_table
@@ -177,7 +177,7 @@ def cluster_command(
     work = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if folder is None else folder.absolute()
     console = Console(stderr=True)
     outcome: Sequence[Rounds]
-    with console.status("starting") as status:
+    with progress_console().status("starting") as status:
         if isinstance(workload, BacklogLoad):
             shown = RunProgress(status, partial(_done_of_backlog, workload)).show
             outcome = run_backlog(chosen, setting, workload, rounds, work, out, shown)

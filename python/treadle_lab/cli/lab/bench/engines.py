@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from treadle.cli._console import console_for_tables
+from treadle.cli._console import console_for_tables, progress_console
 from treadle.cli._options import ResultsOption, check_results, write_json
 from treadle_lab.bench import engines
 from treadle_lab.cli.lab.bench.cluster import RunProgress, Seen, heap_mb_for, stall_allowed_s
@@ -41,7 +41,7 @@ def engines_command(
     setting = Setting(plan.span, class_path(), heap_mb_for(plan.span, 0), stall_allowed_s(180.0, plan.span))
     work = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if folder is None else folder.absolute()
     console = Console(stderr=True)
-    with console.status("starting") as status:
+    with progress_console().status("starting") as status:
         found = engines.run_copies(plan, setting, work, RunProgress(status, _done).show)
     rows, tables = [row for row in found if row.failure is None], console_for_tables(140)
     show(engines.copies_table(rows), tables)

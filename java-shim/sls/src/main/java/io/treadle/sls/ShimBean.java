@@ -54,7 +54,7 @@ final class ShimBean {
   static int serveTheirOwn() {
     int count = 0;
     for (Map.Entry<String, JsonNode> engine : engines().entrySet()) {
-      count += engine.getKey().equals(engine.getValue().path("fallback").asText()) ? 1 : 0;
+      count += engine.getKey().equals(engine.getValue().path("served_by").asText()) ? 1 : 0;
     }
     return count;
   }
