@@ -163,6 +163,16 @@ def test_what_the_rm_does_not_count_is_given_out_so_many_times(factor: float, co
     assert engine.warnings() == ()
 
 
+def test_a_single_ask_may_take_what_is_overbooked() -> None:
+    rm = FakeRM(counted=(1, 0))
+    rm.node("n0", (8, 8))
+    flat(rm, 1, (1000, 1000))
+    asks(rm, (1, (1, 17)), (1, (1, 12)))
+    engine = engine_with(fit=("tetris", {"overbook": {"vcores": 2.0}}))
+    assert applications(placed(rm, 10, engine)) == [1], "of 8 cores 16 may be given out"
+    assert [app for app, _ in engine.diagnostics()] == [0]
+
+
 def test_what_the_rm_counts_is_not_overbooked_and_a_warning_reports_it() -> None:
     engine, rm = overbooking((1, 1))
     assert len(placed(rm, 100, engine)) == 4

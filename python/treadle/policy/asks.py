@@ -28,7 +28,6 @@ from treadle.model.tables import (
 from treadle.policy.state import (
     BIG_COUNT,
     BIG_ROWS,
-    LARGEST,
     LEAF_HEADROOM,
     LEAVES,
     PLACED,
@@ -154,13 +153,11 @@ def refused(view: View, headroom: I64, leaves: int, app: int, row: int, user: in
 
 @inner
 def is_too_large(view: View, scratch: Scratch, row: int) -> bool:
-    """Return whether a request is larger than any node of the partition when empty."""
+    """Return whether a request is larger than what any empty node of the partition may give out."""
+    too_large = False
     for r in range(len(view.counted)):
-        rate = scratch.rates[LARGEST, r]
-        none = rate == 0.0 and view.counted[r] and view.capability[row, r] > 0
-        if none or (scratch.bound[r] and view.capability[row, r] * rate > 1.0 + 1e-12):
-            return True
-    return False
+        too_large = too_large or (scratch.bound[r] and view.capability[row, r] > scratch.largest[r])
+    return too_large
 
 
 @inner

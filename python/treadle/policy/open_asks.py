@@ -406,5 +406,8 @@ def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, par
     for r in range(resources):
         if scratch.rates[PARTITION, r] > 0.0:
             scratch.rates[PARTITION, r] = 1.0 / scratch.rates[PARTITION, r]
+        # as `offered` of the state
+        most = scratch.rates[LARGEST, r]
+        scratch.largest[r] = np.int64(most) + np.int64((scratch.factors[r] - 1.0) * most)
         if scratch.rates[LARGEST, r] > 0.0:
             scratch.rates[LARGEST, r] = 1.0 / scratch.rates[LARGEST, r]

@@ -279,6 +279,8 @@ class Scratch(NamedTuple):
     weights: F64  # of the levels
     big: Records  # rows that fit no node, the number of proposals then, and whether others overtook them
     bound: U8  # bounded resources: counted and overbooked ones
+    factors: F64  # resource: how many times what a node has may be given out; 1 unless it is overbooked
+    largest: I64  # resource: the most that an empty node of the served partition may give out, if bounded
     averages: F64
     candidates: I32  # rows that compete for a node
     shares: Shares
@@ -342,7 +344,7 @@ def scratch_for(
     """
     nodes, queues = cluster.nodes, _queues_of(cluster)
     resources = nodes.amounts.shape[2]
-    available, bound = _offered(cluster, overbook or {})
+    available, bound, factors = _offered(cluster, overbook or {})
     return Scratch(
         counters=_counters_after(old),
         out=out,
@@ -364,6 +366,8 @@ def scratch_for(
         weights=np.array(weights, np.float64),
         big=np.zeros(BIG_ROWS, BIG),
         bound=bound,
+        factors=factors,
+        largest=np.zeros(resources, np.int64),
         averages=old.averages if old is not None else np.zeros(2),
         candidates=np.zeros(min(candidates, len(cluster.requests.at)), np.int32),
         shares=shares,
@@ -403,15 +407,21 @@ def _listed(cluster: Cluster) -> Records:
     return listed
 
 
-def _offered(cluster: Cluster, overbook: Mapping[int, float]) -> tuple[I64, U8]:
-    """Return what nodes can give, (node, resource), and whether each resource bounds it."""
+def offered(totals: I64, factors: F64 | float) -> I64:
+    """Return what empty nodes with ``totals`` may give out; ``factors`` as in `Scratch`."""
+    return totals + ((factors - 1.0) * totals).astype(np.int64)
+
+
+def _offered(cluster: Cluster, overbook: Mapping[int, float]) -> tuple[I64, U8, F64]:
+    """Return what nodes can give, (node, resource), whether each resource bounds it, and its factor."""
     nodes = cluster.nodes
     available = nodes.amounts[:, FREE] - nodes.amounts[:, ASSUMED]
-    bound = cluster.counted.copy()
+    bound, factors = cluster.counted.copy(), np.ones(len(cluster.counted))
     for resource, factor in overbook.items():
-        bound[resource] = 1
-        available[:, resource] += ((factor - 1.0) * nodes.amounts[:, TOTAL, resource]).astype(np.int64)
-    return available, bound
+        bound[resource], factors[resource] = 1, factor
+        totals = nodes.amounts[:, TOTAL, resource]
+        available[:, resource] += offered(totals, factor) - totals
+    return available, bound, factors
 
 
 class Reason(IntEnum):
