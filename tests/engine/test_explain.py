@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from tests.support.optional import present
 
 from treadle import events
 from treadle.config.settings import EngineReservation
-from treadle.engine import Engine
+from treadle.engine import Engine, unserved
 from treadle.engine.testing import StringTable, rows
 from treadle.events import ApplicationState, ContainerEvent, Fate, NodeState
 from treadle.explain import AskExplained, Explainer, Explanation, Verdict, Why
@@ -347,7 +349,7 @@ def test_an_application_is_found_by_any_form_of_its_id() -> None:
 
 
 def told(at: Planted) -> dict[int, str]:
-    engine = Engine(settings_with())
+    engine = Engine(settings_with(**at.parts))
     engine.apply(at.rm.frame())
     engine.decide(1000, 16, sequence=at.rm.sequence)
     return dict(engine.diagnostics())
@@ -359,6 +361,58 @@ def test_what_no_node_has_reaches_the_applications_diagnostics() -> None:
     at.others(3)
     text = f"no node of the cluster is as large as it asks: {NODE[0] + 1024} memory-mb, where the largest has {NODE[0]}"
     assert told(at) == {at.app: f"{text}; ask for less"}
+
+
+def test_what_may_be_overbooked_is_named_where_even_that_is_too_little() -> None:
+    at = Planted(12)
+    at.rm.counted = (1, 0)
+    at.parts = {"fit": ("tetris", {"overbook": {"vcores": 2.0}})}
+    at.ask(capability=(1024, 2 * NODE[1] + 1))
+    text = f"no node of the cluster is as large as it asks: {2 * NODE[1] + 1} vcores, where the largest has"
+    assert told(at) == {at.app: f"{text} {2 * NODE[1]}; ask for less"}
+
+
+def test_one_applications_many_large_asks_take_no_more_looks_than_one() -> None:
+    def lines(keys: int) -> int:
+        """Return how many lines run to find the texts of two applications, the first one with so many keys."""
+        at, ran = Planted(13), 0
+        for key in range(keys):
+            at.rm.ask(at.app, key, 1, (NODE[0] + 1024, 1))
+        other = at.rm.application(at.leaves[0], user="bob")
+        at.rm.ask(other, 0, 1, (NODE[0] + 1024, 1))
+
+        def count(frame: FrameType, event: str, arg: object) -> Any:
+            nonlocal ran
+            ran += event == "line" and frame.f_code.co_filename == unserved.__file__
+            return count
+
+        engine = Engine(settings_with())
+        engine.apply(at.rm.frame())
+        engine.decide(1000, 16, sequence=at.rm.sequence)
+        sys.settrace(count)
+        try:
+            found = dict(engine.diagnostics())
+        finally:
+            sys.settrace(None)
+        assert sorted(found) == [at.app, other]
+        return ran
+
+    assert lines(2) == lines(200) > 0
+
+
+def test_the_largest_node_is_sought_once_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    at, sought = Planted(14), list[int]()
+    for _ in range(5):
+        at.rm.ask(at.rm.application(at.leaves[0], user="bob"), 0, 1, (NODE[0] + 1024, 1))
+    largest = unserved._largest
+
+    def seen(view: Any, scratch: Any, partition: int) -> Any:
+        sought.append(partition)
+        return largest(view, scratch, partition)
+
+    monkeypatch.setattr(unserved, "_largest", seen)
+    assert len(told(at)) == 5
+    assert sought == [0]
 
 
 def test_a_label_without_nodes_reaches_the_applications_diagnostics() -> None:

@@ -15,7 +15,7 @@ from treadle.events import ApplicationState, NodeState
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, View
 from treadle.policy.shares.tree import FROM_QUEUE, Shares
-from treadle.policy.state import Reason, Scratch, reasons
+from treadle.policy.state import Reason, Scratch, offered, reasons
 
 LASTS_MS: Final = 120_000
 """How long a queue must be below its entitlement before it is reported, in milliseconds."""
@@ -248,35 +248,45 @@ def too_large(cluster: Cluster, view: View, scratch: Scratch | None, most: int) 
         scratch: scratch data of the latest cycle on this model, if any
         most: maximum number of applications
     """
-    texts: dict[int, str] = {}
     here = view.nodes["state"] != NodeState.GONE
     if scratch is None or not here.any():
-        return texts
+        return {}
     size = min(len(view.rows), len(scratch.rows))
     over = scratch.rows["why"][:size] == Reason.TOO_LARGE
     empty = np.isin(np.arange(len(cluster.names.partitions)), view.nodes["partition"][here], invert=True)
     if empty[1:].any():  # The loop skips labels for which no queue has a limit.
         empty[0] = False
         over |= empty[view.rows["partition"][:size]]
-    for row in np.flatnonzero(over).tolist():
-        at = view.rows[row]
-        application = int(at["application"])
-        asks = at["met"] and at["count"] > 0 and view.apps["state"][application] == ApplicationState.ACTIVE
-        if asks and application not in texts and len(texts) < most:
-            texts[application] = _why(cluster, view, row)
-    return texts
+    rows = np.flatnonzero(over)
+    rows = rows[(view.rows["met"][rows] == 1) & (view.rows["count"][rows] > 0)]
+    rows = rows[view.apps["state"][view.rows["application"][rows]] == ApplicationState.ACTIVE]
+    firsts = np.unique(view.rows["application"][rows], return_index=True)[1]
+    rows = rows[np.sort(firsts)[:most]]
+    partitions = view.rows["partition"][rows].tolist()
+    largest = {partition: _largest(view, scratch, partition) for partition in set(partitions)}
+    chosen = zip(view.rows["application"][rows].tolist(), rows.tolist(), partitions, strict=True)
+    return {application: _why(cluster, view, row, largest[partition]) for application, row, partition in chosen}
 
 
-def _why(cluster: Cluster, view: View, row: int) -> str:
-    partition, texts = int(view.rows["partition"][row]), cluster.names.texts
-    label = texts[cluster.names.partitions[partition]]
+def _largest(view: View, scratch: Scratch, partition: int) -> I64 | None:
+    """Return the most that an empty node of a partition may give out by resource; None without nodes.
+
+    -1 stands for resources without a bound.
+    """
     here = (view.nodes["partition"] == partition) & (view.nodes["state"] != NodeState.GONE)
     if not here.any():
+        return None
+    largest = offered(view.node_amounts[here, TOTAL].max(axis=0), scratch.factors)
+    return np.where(scratch.bound == 1, largest, -1)
+
+
+def _why(cluster: Cluster, view: View, row: int, largest: I64 | None) -> str:
+    partition, texts = int(view.rows["partition"][row]), cluster.names.texts
+    label = texts[cluster.names.partitions[partition]]
+    if largest is None:
         where = f"label {label}; ask without the label, or label a node"
         return f"no node has {where}" if label else "no node is without a label"
-    largest = view.node_amounts[here, TOTAL].max(axis=0)
     amounts = zip(cluster.types.names, view.capability[row].tolist(), largest.tolist(), strict=True)
-    counted = [each for each, counts in zip(amounts, cluster.counted.tolist(), strict=True) if counts]
-    over = ", ".join(f"{ask} {name}, where the largest has {most}" for name, ask, most in counted if ask > most)
+    over = ", ".join(f"{ask} {name}, where the largest has {most}" for name, ask, most in amounts if ask > most >= 0)
     where = f"label {label}" if label else "the cluster"
     return f"no node of {where} is as large as it asks: {over}; ask for less"
