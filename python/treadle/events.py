@@ -480,23 +480,13 @@ class Nodes:
 
 
 @dataclass(frozen=True, slots=True)
-class NodesFree:
-    """Free resources of nodes (absolute values) without other changes. The RM itself sends only `NODES`."""
-
-    SECTION: ClassVar = Section(8, "NODES_FREE")
-
-    node: Index
-    free: Amounts
-
-
-@dataclass(frozen=True, slots=True)
 class NodeAttributes:
     """Attributes of nodes (absolute values); ``present`` 0 removes one. A removed node has none.
 
     ``attribute`` is its prefix, a slash and its name; the RM compares requests with ``value``.
     """
 
-    SECTION: ClassVar = Section(9, "NODE_ATTRIBUTES")
+    SECTION: ClassVar = Section(8, "NODE_ATTRIBUTES")
 
     node: Index
     attribute_name: NameIndex
@@ -512,7 +502,7 @@ class Applications:
     dropped. A moved one runs on under another engine. ``partition`` is the default of its requests.
     """
 
-    SECTION: ClassVar = Section(10, "APPLICATIONS")
+    SECTION: ClassVar = Section(9, "APPLICATIONS")
 
     application: Index
     cluster_timestamp: Long
@@ -543,7 +533,7 @@ class ApplicationUsage:
     written: an upper bound on its next containers, sent again within 100 ms if it grew; limits of users are in `USERS`.
     """
 
-    SECTION: ClassVar = Section(11, "APPLICATION_USAGE")
+    SECTION: ClassVar = Section(10, "APPLICATION_USAGE")
 
     application: Index
     containers: Count
@@ -555,7 +545,7 @@ class ApplicationUsage:
 class Tags:
     """Tags of applications."""
 
-    SECTION: ClassVar = Section(12, "TAGS")
+    SECTION: ClassVar = Section(11, "TAGS")
 
     application: Index
     tag_name: NameIndex
@@ -565,7 +555,7 @@ class Tags:
 class Blacklist:
     """Nodes and racks blacklisted by applications; ``present`` 0 removes one."""
 
-    SECTION: ClassVar = Section(13, "BLACKLIST")
+    SECTION: ClassVar = Section(12, "BLACKLIST")
 
     application: Index
     name_name: NameIndex
@@ -579,7 +569,7 @@ class Requests:
     ``constrained`` 1: a SchedulingRequest, whose placement only the RM can check.
     """
 
-    SECTION: ClassVar = Section(14, "REQUESTS")
+    SECTION: ClassVar = Section(13, "REQUESTS")
 
     application: Index
     key: KeyIndex
@@ -599,7 +589,7 @@ class Localities:
     Sent after a change, or all of them with ``replaces`` 1.
     """
 
-    SECTION: ClassVar = Section(15, "LOCALITIES")
+    SECTION: ClassVar = Section(14, "LOCALITIES")
 
     application: Index
     key: KeyIndex
@@ -617,7 +607,7 @@ class Constraints:
     empty. Previously sent allocation tags of the key are dropped.
     """
 
-    SECTION: ClassVar = Section(16, "CONSTRAINTS")
+    SECTION: ClassVar = Section(15, "CONSTRAINTS")
 
     application: Index
     key: KeyIndex
@@ -629,7 +619,7 @@ class Constraints:
 class AllocationTags:
     """Tags of future containers of constrained request keys; removed with the key."""
 
-    SECTION: ClassVar = Section(17, "ALLOCATION_TAGS")
+    SECTION: ClassVar = Section(16, "ALLOCATION_TAGS")
 
     application: Index
     key: KeyIndex
@@ -646,7 +636,7 @@ class Containers:
     attempt if a later one keeps it.
     """
 
-    SECTION: ClassVar = Section(18, "CONTAINERS")
+    SECTION: ClassVar = Section(17, "CONTAINERS")
 
     container: Long
     application: Annotated[I32, index(absent="gone")]
@@ -678,7 +668,7 @@ class Fates:
 class FateRuns:
     """Fates of proposals: ``count`` consecutive ones from ``position`` on, in the answer to frame ``sequence``."""
 
-    SECTION: ClassVar = Section(19, "FATES")
+    SECTION: ClassVar = Section(18, "FATES")
 
     sequence: Long
     position: Count
@@ -694,7 +684,7 @@ class AttemptKeys:
     this section; it is never sent to an engine, displayed or recorded.
     """
 
-    SECTION: ClassVar = Section(20, "KEYS")
+    SECTION: ClassVar = Section(19, "KEYS")
 
     application: Index
     number: Number
@@ -713,7 +703,6 @@ Event = (
     | QueueLimits
     | Users
     | Nodes
-    | NodesFree
     | NodeAttributes
     | Applications
     | ApplicationUsage

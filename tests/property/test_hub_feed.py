@@ -98,8 +98,6 @@ class World:
         ]
         yield from rows(events.Nodes, nodes)
         here = [row["node"] for row in nodes if row["state"]]
-        narrow = self.some(set(range(NODES)) - set(changed))
-        yield from rows(events.NodesFree, [{"node": node, "free": self.amounts()} for node in narrow])
         attributes = [
             {"node": node, "attribute_name": name, "value_name": draw.choice(PLACES), "present": draw.randrange(2)}
             for node in here

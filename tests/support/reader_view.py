@@ -14,7 +14,6 @@ from treadle.events import ApplicationState, ContainerEvent, Event
 KEYS: Final[dict[type[Any], tuple[str, ...]]] = {
     events.QueueLimits: ("queue",),
     events.Nodes: ("node",),
-    events.NodesFree: ("node",),
     events.Applications: ("application",),
     events.ApplicationUsage: ("application",),
     events.Requests: ("application", "key"),
@@ -68,9 +67,6 @@ class ReaderView:
 
     def _take(self, kind: type[Any], row: Row) -> None:
         key = tuple(row[name] for name in KEYS[kind])
-        if kind is events.NodesFree:
-            self.table(events.Nodes)[key]["free"] = row["free"]
-            return
         table = self.table(kind)
         if kind is events.Containers and row["application"] < 0:
             assert key not in table

@@ -30,7 +30,6 @@ from treadle.constraints import (
 )
 from treadle.engine.testing import StringTable, request, resource_types, rows
 from treadle.model.cluster import Cluster
-from treadle.model.tables import FREE, TOTAL
 
 
 def attribute(key: str | None, *values: str, op: str = "EQ") -> dict[str, Any]:
@@ -279,15 +278,6 @@ def test_constraints_and_allocation_tags_go_with_their_key() -> None:
     assert constraints.text[3] == {1: -1}
     mirror.tell(events.Applications, {"application": 3, "state": 0})
     assert constraints.text == {}
-
-
-def test_a_narrow_row_changes_what_is_free_alone() -> None:
-    mirror = Mirror()
-    mirror.tell(events.NodesFree, {"node": 1, "free": [-2, 3]})
-    nodes = mirror.cluster.nodes
-    assert nodes.amounts[1, FREE].tolist() == [-2, 3]
-    assert nodes.amounts[1, TOTAL].tolist() == [8, 4]
-    assert nodes.amounts[0, FREE].tolist() == [8, 4]
 
 
 def test_a_text_that_has_the_index_of_another_one_stands_for_it() -> None:

@@ -122,9 +122,6 @@ class Cluster:
                 self.classes.nodes_reported(event, self)
                 self.nodes.apply(event, self.names)
                 self.attributes.nodes_changed(event)
-            case events.NodesFree():
-                self._check_width(event.free)
-                self.nodes.apply_free(event)
             case events.Requests():
                 self._check_width(event.capability)
                 self.requests.apply(event, self.apps, self.names)

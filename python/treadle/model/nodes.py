@@ -47,11 +47,6 @@ class NodeTable(Table):
         self.amounts[index, TOTAL] = event.total
         self.amounts[index, FREE] = event.free
 
-    def apply_free(self, event: events.NodesFree) -> None:
-        """Apply the free resources of nodes (absolute values)."""
-        self.cover(event.node, "node")
-        self.amounts[event.node, FREE] = event.free
-
     def _rename(self, node: int, name: int, first_node: I32) -> None:
         """Move ``node`` from the list of nodes of its old name to that of ``name``."""
         following = self.at["next_same_name"]

@@ -81,10 +81,10 @@ class Rows:
             self.version = np.append(self.version, np.zeros(more, np.int64))
             self.live = np.append(self.live, np.zeros(more, bool))
 
-    def put(self, event: Any, version: int, *names: str) -> Places:
-        """Take rows, of several with one key the last; return their places. ``names`` are the columns, else all."""
+    def put(self, event: Any, version: int) -> Places:
+        """Take rows, of several with one key the last; return their places."""
         at = self._find(event)
-        for name in names or self.columns:
+        for name in self.columns:
             self.columns[name][at] = getattr(event, name)
         self.version[at] = version
         self.live[at] = self.columns[self.zero][at] > 0 if self.zero else True
@@ -198,8 +198,6 @@ class Mirror:
         self.limits = Rows(events.QueueLimits, resources, "queue", "partition_name")
         self.users = Rows(events.Users, resources, "queue", "user_name", "partition_name")
         self.nodes = Rows(events.Nodes, resources, "node", zero="state")
-        self.nodes_version: I64 = np.zeros(0, np.int64)
-        """Version of each node's latest change that is more than a change of its free resources."""
         self.attributes = Rows(events.NodeAttributes, resources, "node", "attribute_name", zero="present")
         self.applications = Rows(events.Applications, resources, "application", zero="state")
         self.usage = Rows(events.ApplicationUsage, resources, "application")
@@ -243,9 +241,6 @@ class Mirror:
                 self._take_containers(event)
             case events.Nodes():
                 self._take_nodes(event)
-            case events.NodesFree():
-                self.nodes.put(event, self.version, "free")
-                self.nodes_version = _covering(self.nodes_version, len(self.nodes))
             case events.Requests():
                 self._take_requests(event)
             case events.Applications():
@@ -287,8 +282,6 @@ class Mirror:
 
     def _take_nodes(self, event: events.Nodes) -> None:
         at = self.nodes.put(event, self.version)
-        self.nodes_version = _covering(self.nodes_version, len(self.nodes))
-        self.nodes_version[at] = self.version
         gone = event.state == int(NodeState.GONE)
         if gone.any():
             self.attributes.kill(self.attributes.of("node", _mask(len(self.nodes), at[gone])), self.version)
@@ -514,15 +507,8 @@ class Feed(Cursor):
             rows_as_events.append(events.Settings(mirror.settings))
         if mirror.queues is not None and mirror.queues_version > since:
             rows_as_events.append(mirror.queues)
-        for table in (mirror.limits, mirror.users):
+        for table in (mirror.limits, mirror.users, mirror.nodes, mirror.attributes):
             _add(rows_as_events, table, table.newer(since))
-        nodes = mirror.nodes.newer(since)
-        whole = mirror.nodes_version[nodes] > since
-        _add(rows_as_events, mirror.nodes, nodes[whole])
-        node = nodes[~whole]
-        if len(node):
-            rows_as_events.append(events.NodesFree(node.astype(np.int32), mirror.nodes.columns["free"][node]))
-        _add(rows_as_events, mirror.attributes, mirror.attributes.newer(since))
         return rows_as_events
 
 

@@ -334,8 +334,7 @@ class Feed:
         """The version in which each row's localities were last sent."""
         racks = np.array([self._text(name) for name in built.rack_names], np.int32)
         self._node_state = built.state.nodes["state"].copy()
-        self._node_total = built.state.node_total.copy()
-        """The node totals last sent: nodes with equal totals need only a narrow row."""
+        """The node states last sent: a node whose state changes has its attributes sent again."""
         self._node_names = np.array([self._text(name) for name in built.node_names], np.int32)
         self._rack_names = racks
         self._paths = np.array([self._text(path) for path in built.tree.paths], np.int32)
@@ -445,21 +444,11 @@ class Feed:
         ]
 
     def _nodes(self, state: State, node: I32) -> list[Event]:
-        same = (self._node_state[node] == state.nodes["state"][node]) & self._started
-        same &= (self._node_total[node] == state.node_total[node]).all(axis=1)
-        sent: list[Event] = []
-        if not bool(same.all()):
-            sent.append(self._whole_nodes(state, node[~same]))
-            sent += self._attributes(node[~same])
-        node = node[same]
-        if len(node):
-            sent.append(filled(events.NodesFree, len(node), node=node, free=state.node_free[node]))
-        return sent
-
-    def _whole_nodes(self, state: State, node: I32) -> events.Nodes:
-        self._node_state[node] = state.nodes["state"][node]
-        self._node_total[node] = state.node_total[node]
-        return filled(
+        if not len(node):
+            return []
+        other = node[(self._node_state[node] != state.nodes["state"][node]) | (not self._started)]
+        self._node_state[other] = state.nodes["state"][other]
+        nodes = filled(
             events.Nodes,
             len(node),
             node=node,
@@ -469,6 +458,7 @@ class Feed:
             total=state.node_total[node],
             free=state.node_free[node],
         )
+        return [nodes, *self._attributes(other)]
 
     def _applications(self, state: State, unread: Unread) -> list[Event]:
         index, itself = unread.apps, unread.used_only

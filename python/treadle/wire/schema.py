@@ -36,7 +36,7 @@ class VersionError(WireError):
     """The peer uses another version of the wire; a snapshot does not help."""
 
 
-VERSION: Final = 6
+VERSION: Final = 7
 FRAME_MAGIC: Final = b"TRDF"
 PROPOSAL_MAGIC: Final = b"TRDP"
 

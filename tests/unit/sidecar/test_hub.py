@@ -118,7 +118,7 @@ def test_an_engine_that_thinks_is_not_waited_for_and_misses_nothing() -> None:
     asked = len(prod.frames)
     texts = StringTable()
     for node in (3, 4):
-        free = rows(events.NodesFree, texts, [{"node": node, "free": [node, node]}])
+        free = rows(events.Nodes, texts, [{"node": node, "state": 1, "total": [9, 9], "free": [node, node]}])
         assert manager.send(free).again
     assert len(prod.frames) == asked
     assert len(rest.frames) == asked + 2
@@ -127,7 +127,7 @@ def test_an_engine_that_thinks_is_not_waited_for_and_misses_nothing() -> None:
     prod.answer()
     assert rows_of(manager.send()) == [(0, 0, 7)]
     manager.send()
-    (free,) = prod.events(events.NodesFree)
+    (free,) = prod.events(events.Nodes)
     assert free.node.tolist() == [3, 4]
     assert not prod.frames[-1].header.snapshot
 
@@ -437,12 +437,15 @@ def test_what_is_known_beside_frames_goes_to_who_serves_the_application() -> Non
 
 def test_parts_of_a_frame_are_one() -> None:
     manager, (prod, _) = begun()
-    free = [rows(events.NodesFree, StringTable(), [{"node": node, "free": [1, 1]}]) for node in (1, 2)]
+    nodes = [
+        rows(events.Nodes, StringTable(), [{"node": node, "state": 1, "total": [9, 9], "free": [1, 1]}])
+        for node in (1, 2)
+    ]
     asked = len(prod.frames)
-    assert not manager.send(free[0], flags=FrameFlag.MORE).again
+    assert not manager.send(nodes[0], flags=FrameFlag.MORE).again
     assert len(prod.frames) == asked
-    manager.send(free[1])
-    assert np.concatenate([each.node for each in prod.events(events.NodesFree)]).tolist() == [1, 2]
+    manager.send(nodes[1])
+    assert np.concatenate([each.node for each in prod.events(events.Nodes)]).tolist() == [1, 2]
 
 
 def test_figures_of_as_many_engines_as_may_be_fit_into_a_status() -> None:

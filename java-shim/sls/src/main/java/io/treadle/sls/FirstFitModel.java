@@ -90,7 +90,6 @@ final class FirstFitModel {
     readQueues(frame.section(FrameReader.QUEUES));
     readQueueLimits(frame.section(FrameReader.QUEUE_LIMITS));
     readNodes(frame.section(FrameReader.NODES));
-    readFree(frame.section(FrameReader.NODES_FREE));
     readApplications(frame.section(FrameReader.APPLICATIONS), frame.resources());
     readBlacklist(frame.section(FrameReader.BLACKLIST));
     readRequests(frame.section(FrameReader.REQUESTS));
@@ -234,14 +233,6 @@ final class FirstFitModel {
       node.partition = partition[i];
       node.usable = state[i] == 1;
       node.free = free[i];
-    }
-  }
-
-  private void readFree(FrameReader.Section section) {
-    int[] index = section.ints();
-    long[][] free = section.amounts();
-    for (int i = 0; i < section.rows(); i++) {
-      nodes.get(index[i]).free = free[i];
     }
   }
 

@@ -20,7 +20,6 @@ final class FrameReader {
   static final int QUEUE_LIMITS = io.treadle.shim.wire.Section.QUEUE_LIMITS.kind;
   static final int USERS = io.treadle.shim.wire.Section.USERS.kind;
   static final int NODES = io.treadle.shim.wire.Section.NODES.kind;
-  static final int NODES_FREE = io.treadle.shim.wire.Section.NODES_FREE.kind;
   static final int APPLICATIONS = io.treadle.shim.wire.Section.APPLICATIONS.kind;
   static final int BLACKLIST = io.treadle.shim.wire.Section.BLACKLIST.kind;
   static final int REQUESTS = io.treadle.shim.wire.Section.REQUESTS.kind;

@@ -97,7 +97,7 @@ class FirstFitEngineTest {
     fates(1, 1, 9);
     assertEquals(1, decide(false).size(), "rejected: nothing has changed");
     fates(2, 1, 0);
-    writer.section(Section.NODES_FREE).add(0).amounts(new long[] {0, 0}).end();
+    node(0, 0);
     request(0, 20, 1);
     assertEquals(0, decide(false).size(), "nothing is free");
     request(0, 20, 0);
@@ -113,7 +113,7 @@ class FirstFitEngineTest {
     application(0, true, false, 0);
     request(0, 20, 3);
     assertEquals(3, decide(true).size());
-    writer.section(Section.NODES_FREE).add(0).amounts(new long[] {8192, 1000}).end();
+    node(0, 8192);
     request(0, 20, 4);
     assertEquals(1, decide(false).size(), "one more is asked for, and no more than that");
     request(0, 20, 9);

@@ -25,7 +25,6 @@ public enum Section {
   /** Nodes. */
   NODES,
   /** Nodes whose free resources alone have changed. */
-  NODES_FREE,
   /** Attributes of nodes. */
   NODE_ATTRIBUTES,
   /** Application attempts. */
