@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -10,11 +11,12 @@ from pydantic import ValidationError
 from tests.speed import __main__ as command
 from tests.speed import sides
 from tests.speed.ranges import Load, Range, Ranges, figure_at, read
+from tests.support.command_lines import parse
 
 LOAD = Load(command=("bench", "engine"), figures={"rate": Range(least=0.8), "cost": Range(most=1.25)})
 
 
-def test_the_file_names_a_commit_of_this_repository_and_commands_that_there_are() -> None:
+def test_the_file_names_a_commit_of_this_repository() -> None:
     ranges = read()
     known = subprocess.run(
         ["git", "rev-parse", "--is-shallow-repository"], cwd=sides.ROOT, capture_output=True, text=True
@@ -22,8 +24,21 @@ def test_the_file_names_a_commit_of_this_repository_and_commands_that_there_are(
     if known.stdout.strip() == "false":
         found = subprocess.run(["git", "cat-file", "-e", ranges.commit], cwd=sides.ROOT, capture_output=True)
         assert found.returncode == 0, found.stderr
-    for load in ranges.loads.values():
-        assert (sides.ROOT / "python/treadle_lab/cli/lab" / load.command[0] / f"{load.command[1]}.py").is_file()
+
+
+@pytest.mark.parametrize("load", read().loads.values(), ids=list(read().loads))
+def test_this_checkout_takes_the_command_of_a_load(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = []
+
+    def run(side: sides.Side, words: list[str], log: Path) -> None:
+        lines.append(shlex.join(words))
+        (tmp_path / "report.json").write_text("{}")
+
+    monkeypatch.setattr(sides.Side, "_run", run)
+    sides.today().compile(tmp_path)
+    sides.today().report(load.command, tmp_path / "sidecar", tmp_path)
+    for line in lines:
+        parse(line)
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,12 @@ class Side:
         """
         folder.mkdir(parents=True, exist_ok=True)
         target, log = folder / "report.json", folder / "output.txt"
-        own = ["--sidecar", str(sidecar), "--runtime", str(gather(print))] if "cluster" in command else []
-        group, option = (["lab"], "--out") if self._has_groups else ([], "--json")
-        self._run([*group, *command, *own, option, str(target)], log)
+        if self._has_groups:
+            words = ["lab", *command, "--out", str(target)]
+        else:
+            own = ["--sidecar", str(sidecar), "--runtime", str(gather(print))] if "cluster" in command else []
+            words = [*command, *own, "--json", str(target)]
+        self._run(words, log)
         return json.loads(target.read_text())
 
     @property

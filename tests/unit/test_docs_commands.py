@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import click
 import pytest
+from tests.support.command_lines import parse
 from tests.support.prose import pages
-from typer.main import get_command
-
-from treadle.cli import main
 
 BLOCK = re.compile(r"^ *```(?:sh|console|)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-BETWEEN = re.compile(r"&&|\|\||;|\|| & ?$|>")
+BETWEEN = re.compile(r"&&|\|\||;|\|| & *$|>")
 BEFORE = re.compile(r"^(?:sudo -u \w+|on_cluster|treadle minicluster exec --) ")
 SYNOPSIS = re.compile(r"[\[\]…]")
 
@@ -70,23 +65,6 @@ LINES += [
 LINES = list(dict.fromkeys(LINES))
 
 
-def parse(line: str) -> None:
-    """Parse a command line as its command does, without types.
-
-    Raises:
-        Exception: there is no such command or option, or an option lacks its value.
-    """
-    words = shlex.split(line)
-    names = [word for word in words[:3] if not word.startswith("-")]
-    command: Any = get_command(main.application(names))
-    at = 0
-    while at < len(words) and words[at] in getattr(command, "commands", {}):
-        command, at = command.commands[words[at]], at + 1
-    if at == 0:
-        raise click.UsageError(f"no command {words[0]}")
-    command.make_parser(click.Context(command, info_name=line)).parse_args(words[at:])
-
-
 def test_pages_have_command_lines() -> None:
     assert len(LINES) > 80
 
@@ -102,6 +80,8 @@ def test_a_command_line_parses(name: str, line: str) -> None:
         ("simulat x.yaml", "simulat"),
         ("simulate x.yaml --seed-count 3", "No such option"),
         ("policy check --scenario", "requires an argument"),
+        ("policy defaults", "no command policy defaults"),
+        ("policy check a.yaml b.yaml", "b.yaml is not expected"),
     ],
 )
 def test_a_wrong_command_line_is_refused(line: str, complaint: str) -> None:

@@ -1,6 +1,6 @@
 """Events written by hand: for warm-up, tests and benchmarks.
 
->>> texts = Texts()
+>>> texts = StringTable()
 >>> event = rows(events.Nodes, texts, [{"node": 0, "name_name": "n0", "state": 1, "total": [8, 4], "free": [8, 4]}])
 >>> texts.drain()
 Names(texts=('', 'n0'))
