@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.constrained_rm import LEAF, ConstrainedRM, attribute, cluster, own
@@ -181,6 +182,34 @@ def test_a_node_reserved_for_an_ask_is_given_back_when_that_may_not_use_it_any_m
     rm.special(1, zone="z7")
     rm.ask(second, 1, 8, (1, 1))
     assert 1 in round_of(rm, engine, 3_000), "others may use it"
+
+
+@pytest.mark.parametrize("fit", ["first_fit", "packing", "random_fit", "tetris"])
+def test_the_engine_waits_for_nodes_that_its_asks_may_use(fit: str) -> None:
+    engine = engine_with(fit=fit)
+    assert round_of(one(20, "zone=z1"), engine) == [1] * 4 + [5] * 4
+    assert engine.waits_for() == "nodes that asks may use"
+
+
+def test_an_ask_that_finds_no_node_of_its_own_does_not_stop_an_equal_one_of_others() -> None:
+    rm = one(4, "zone=z1")
+    rm.ask(rm.application(LEAF), 0, 4, (1, 1))
+    for at, node in enumerate(rm.nodes):
+        node.free = (4, 4) if at == 2 else (0, 0)
+    assert round_of(rm, engine_with()) == [2] * 4
+
+
+def test_no_node_is_reserved_that_the_ask_may_not_use() -> None:
+    rm = cluster(8)
+    rm.ask(rm.application(LEAF), 0, 1, (4, 4))
+    rm.require(0, "zone=z1")
+    rm.job(4)
+    for at, node in enumerate(rm.nodes):
+        node.free = (1, 1) if at % 4 == 1 else (3, 3)  # the others lack less
+    engine = Engine(replace(settings_with(), engine_reservation=EngineReservation(nodes_max=4, nodes_fraction=1.0)))
+    assert len(round_of(rm, engine)) == 4
+    assert list(engine._policy.holds._missing) in ([1], [5])
+    assert engine.waits_for() == "nodes that asks may use, a held node"
 
 
 def test_asks_do_not_wait_for_named_nodes_that_they_may_not_use() -> None:

@@ -37,7 +37,7 @@ def test_every_command_is_found_in_its_groups() -> None:
 
 
 def test_no_help_names_a_type_of_python() -> None:
-    helps = {path: help_of(path) for path in command_paths() if path[:2] != ("lab", "reproduce")}
+    helps = {path: help_of(path) for path in command_paths()}
     assert "--plot FOLDER" in helps["simulate",] and "--output table|json" in helps["status",]
     assert [path for path, text in helps.items() if re.search(r"<[a-z]", text.replace("<=", ""))] == []
 

@@ -32,6 +32,8 @@ def test_a_cell_of_one_machine_has_a_row_for_each_scheduler() -> None:
         assert all(float(value) >= 0 for name, value in row.items() if name not in ("architecture", "scheduler"))
         assert float(row["cpu_utilisation"]) <= 1.0
     assert {row["unscheduled_batch"] for row in found if row["architecture"] == "mesos"} == {1.0}, "nothing is offered"
+    conflicts = {row["conflict_fraction"] for row in found if row["architecture"] in ("mono1", "mono2", "mesos")}
+    assert conflicts == {0.0}, "one scheduler at a time has the cell"
 
 
 def test_the_tolerance_is_four_deviations_of_the_difference_and_a_little_more() -> None:
