@@ -1,8 +1,8 @@
 """Part engines: three engines place on a mini cluster under load, and by seed one of them is killed, again and again.
 
-The oracles, after every kill: the others' leases have not flipped, nothing was placed natively, usage is the sum of the
-containers, every proposal has its fate; the killed engine's applications go on, and how long that took by the RM's
-clock. At the end of a slice: every job succeeded, and nobody has anything used, reserved or pending.
+The oracles, after every kill: the others' leases have not flipped, the CapacityScheduler placed nothing, usage is the
+sum of the containers, every proposal has its fate; the killed engine's applications go on, and how long that took by
+the RM's clock. At the end of a slice: every job succeeded, and nobody has anything used, reserved or pending.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ class Engines:
             starts = figures_of(self.cluster, name)["starts"] - figures["starts"]
             if starts and figures["alive"]:
                 self.work.find(f"{name} was started {starts} times as {engine} was killed")
-        if natively := self.cluster.rm.treadle()["PlacedByCapacityScheduler"]:
-            self.work.find(f"{natively} containers were placed natively by the time that {engine} was killed")
+        if others := self.cluster.rm.treadle()["PlacedByCapacityScheduler"]:
+            self.work.find(f"the CapacityScheduler had placed {others} containers by the time that {engine} was killed")
 
     def refresh_sometimes(self) -> None:
         """Refresh the queues after some ends of sidecars."""

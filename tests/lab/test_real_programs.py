@@ -38,7 +38,7 @@ def test_a_part_that_fails_is_named_with_its_reason_and_the_others_still_run(
     assert failed.split()[:5] == ["broken", "14", "/", "3", "FAILED"]
     assert "books after AM killed: root.default: 5 booked; before that: AM killed, idle" in failed
     assert passed.split()[:5] == ["sound", "14", "/", "3", "ok"]
-    assert "3 natively before the lease" in passed
+    assert "3 by the CapacityScheduler before the lease" in passed
 
 
 def test_an_error_without_words_is_a_failure_all_the_same(

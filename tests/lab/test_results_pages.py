@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.command_lines import parse
 
 from treadle.cli.main import run
 from treadle.errors import UserError
@@ -55,6 +56,15 @@ def render(folder: Path, *more: str) -> int:
 def test_the_pages_are_up_to_date() -> None:
     for page, text in rendered_all(RESULTS).items():
         assert page.read_text("utf-8") == text, f"{page.name}: run treadle lab results render"
+
+
+@pytest.mark.parametrize("file", sorted((RESULTS / "kept").glob("*.json")), ids=lambda file: file.stem)
+def test_this_version_takes_the_command_of_a_kept_result_or_its_note_names_the_commit_that_does(file: Path) -> None:
+    kept = json.loads(file.read_text("utf-8"))
+    if kept["command"]:
+        parse(kept["command"].removeprefix("treadle "), typed=True)
+    else:
+        assert re.search(r"commit [0-9a-f]{8}\b", kept["note"])
 
 
 def test_every_line_of_the_summary_leads_to_its_page() -> None:

@@ -1,8 +1,8 @@
 """Run programs of other projects under Treadle: `python -m tests.real_programs [--only NAME ...]`.
 
 Each part starts a mini cluster in mode `enforce` and prints one line on stdout: its name, the containers placed by
-Treadle and natively, its verdict, the events after which the books added up. Progress is on stderr. The exit code is 1
-if a part failed.
+Treadle and by the CapacityScheduler, its verdict, the events after which the books added up. Progress is on stderr.
+The exit code is 1 if a part failed.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Account:
         """Return the part's line; a reason makes it a failure."""
         by = f"{self.treadle} / {self.native + self.before_lease}"
         events = ", ".join(self.compared) or "nothing"
-        late = f"; {self.before_lease} natively before the lease" if self.before_lease else ""
+        late = f"; {self.before_lease} by the CapacityScheduler before the lease" if self.before_lease else ""
         why = f"{' '.join(reason.split())}; before that: " if reason else ""
         verdict = "FAILED" if reason else "ok"
         return f"{self.name:16} {by:>9}  {verdict:6}  {why}{events}{late}; {self._elapsed_s:.0f} s"

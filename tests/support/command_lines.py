@@ -11,8 +11,8 @@ from typer.main import get_command
 from treadle.cli import main
 
 
-def parse(line: str) -> None:
-    """Parse a command line as its command does, without types.
+def parse(line: str, *, typed: bool = False) -> None:
+    """Parse a command line as its command does; without types unless ``typed``.
 
     Raises:
         Exception: there is no such command or option, an option lacks its value, or an argument is one too many.
@@ -26,6 +26,8 @@ def parse(line: str) -> None:
     is_group = bool(getattr(command, "commands", {}))
     if at == 0 or (is_group and at < len(words) and not words[at].startswith("-")):
         raise click.UsageError(f"no command {' '.join(words[: at + 1])}")
+    if typed:
+        command.make_context(line, words[at:])
     context = click.Context(command, info_name=line)
     _, rest, _ = command.make_parser(context).parse_args(words[at:])
     if rest and not is_group and not command.allow_extra_args:

@@ -385,7 +385,7 @@ def _reasons_against_enforce(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "preemption starts from reservations, which Treadle does not make", f"{key} to false"
     lazy, several = f"{_CAPACITY}lazy-preemption-enabled", f"{_CAPACITY}multi-node-placement-enabled"
     if on(lazy) and on(_MONITOR):
-        yield "lazy preemption kills only by native placements", f"{lazy} to false"
+        yield "lazy preemption kills only where the CapacityScheduler places", f"{lazy} to false"
     if on(several):
         yield "multi-node placement orders nodes by itself", f"{several} to false"
     masters = "yarn.resourcemanager.node-labels.am.allow-non-exclusive-allocation"

@@ -311,7 +311,7 @@ ROWS: Final = (
     ("decide_p99_us", "decide p99, µs", ",.0f"),
     ("decide_cpu_us", "sidecar CPU a decision, µs", ",.0f"),
     ("rejected", "rejected", ",.0f"),
-    ("placed_by_capacity_scheduler", "placed natively", ",.0f"),
+    ("placed_by_capacity_scheduler", "by CapacityScheduler", ",.0f"),
     ("least_free", "slots free, least", ".0%"),
 )
 WORDS: Final = {

@@ -277,7 +277,7 @@ SPAN_ROWS: Final = (
     ("decide_p50_us", "decide p50, µs", ",.0f"),
     ("decide_p99_us", "decide p99, µs", ",.0f"),
     ("rejected", "rejected", ",.0f"),
-    ("placed_by_capacity_scheduler", "placed natively", ",.0f"),
+    ("placed_by_capacity_scheduler", "by CapacityScheduler", ",.0f"),
     ("containers_missing", "containers missing", ",.0f"),
 )
 

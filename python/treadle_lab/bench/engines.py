@@ -204,7 +204,7 @@ def copies_table(rows: Sequence[Row]) -> Table:
     heading = ("load", "copies", "conflicts", "transactions", "span s", "of one's", "jobs served /s", "of one's")
     return Table(
         "Copies of one engine",
-        (*heading, "conflict fraction", "natively"),
+        (*heading, "conflict fraction", "by CapacityScheduler"),
         [
             (
                 *(row.load, str(row.copies), row.conflicts, row.transactions),

@@ -270,7 +270,7 @@ class Report:
     def show(self, console: Console) -> None:
         """Print the report."""
         table = Table("job", "framework", "queue", "state", box=SIMPLE)
-        for title in ("seconds", "containers", "by Treadle", "natively"):
+        for title in ("seconds", "containers", "by Treadle", "by CapacityScheduler"):
             table.add_column(title, justify="right")
         table.add_column("engine" if self.engines else "phase")
         for job in self.jobs:

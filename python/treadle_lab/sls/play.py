@@ -441,7 +441,7 @@ class Draw:
 def facts_of(draws: Sequence[Draw]) -> dict[str, Any]:
     """Return what results say of all draws: seeds, ``shortfalls``, and each run.
 
-    Shortfalls are jobs that did not end, native placements, a machine that was too slow.
+    Shortfalls are jobs that did not end, placements by the CapacityScheduler, a machine that was too slow.
     """
     runs = [(f"seed {draw.seed}, {name}", run) for draw in draws for name, run in draw.runs.items()]
     shown = [{"seed": draw.seed, "runs": {name: run.as_json() for name, run in draw.runs.items()}} for draw in draws]

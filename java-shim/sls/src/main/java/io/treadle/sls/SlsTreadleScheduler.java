@@ -18,7 +18,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEv
 
 /**
  * Treadle in SLS, measured as {@link MeasuredCapacityScheduler} is. The load starts when the engine holds the lease, so
- * that no part of it is scheduled natively; of several engines when each serves its own.
+ * that no part of it is scheduled by the CapacityScheduler; of several engines when each serves its own.
  */
 public class SlsTreadleScheduler extends TreadleScheduler implements MeasuredScheduler {
   private final SlsMeasurements measurements = new SlsMeasurements(this, this::engineReady);
