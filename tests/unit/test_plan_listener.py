@@ -369,12 +369,12 @@ def test_requests_of_one_attempt_at_a_time_are_bounded(served: Served) -> None:
         said = read(connected, CHALLENGE_BYTES)
         connected.sendall(served.request(said)[:-1])
         waiting.append(connected)
-    eventually(lambda: served.listener.requests_of(ONE) == BY_ATTEMPT_MAX, timeout_s=30)
+    eventually(lambda: served.listener._attempts.count(ONE) == BY_ATTEMPT_MAX, timeout_s=30)
     assert served.ask(Kind.PLAN, DAG) is None
     assert served.ask(Kind.PLAN, DAG, OTHER, OTHER_KEY) is not None
     for connected in waiting:
         connected.close()
-    eventually(lambda: served.listener.requests_of(ONE) == 0, timeout_s=30)
+    eventually(lambda: served.listener._attempts.count(ONE) == 0, timeout_s=30)
     assert served.ask(Kind.PLAN, DAG) is not None
 
 
@@ -457,7 +457,7 @@ def test_an_answer_to_what_is_beyond_a_rate_is_heard_though_a_long_body_follows(
     use_up_rate(served)
     for _ in range(20):
         assert served.ask(Kind.PLAN, bytes(BODY_MAX)) == (Status.BUSY, b"")
-    eventually(lambda: served.listener.requests_of(ONE) == 0)
+    eventually(lambda: served.listener._attempts.count(ONE) == 0)
 
 
 def test_requests_that_are_turned_away_are_bounded_too(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,9 +469,9 @@ def test_requests_that_are_turned_away_are_bounded_too(served: Served, monkeypat
     monkeypatch.setattr(module, "REQUEST_S", 0.05)
     for connected, _ in [*waiting, (more, b"")]:
         connected.close()
-    eventually(lambda: served.listener.requests_of(ONE) == 0)
+    eventually(lambda: served.listener._attempts.count(ONE) == 0)
     silent, _ = beyond_rate(served, report(9, {}))
-    eventually(lambda: served.listener.requests_of(ONE) == 0)
+    eventually(lambda: served.listener._attempts.count(ONE) == 0)
     assert silent.recv(1) == b"", "a body that does not come is not waited for"
     silent.close()
 
@@ -565,9 +565,9 @@ def test_whoever_has_most_makes_room() -> None:
     assert kept.put(0, "ann", "a", 2_000)
     assert not kept.put(1, "mallory", "too large", 5_001)
     assert [kept.put(at, "mallory", "m", 4_000) for at in range(2, 9)] == [True] * 7
-    assert (kept.get(0), len(kept), kept.bytes_of("mallory")) == ("a", 3, 8_000)
+    assert (kept.get(0), len(kept), kept._bytes.get("mallory", 0)) == ("a", 3, 8_000)
     assert kept.put(9, "bob", "b", 4_000)
-    assert (kept.get(0), kept.get(9), kept.bytes_of("mallory")) == ("a", "b", 4_000)
+    assert (kept.get(0), kept.get(9), kept._bytes.get("mallory", 0)) == ("a", "b", 4_000)
     assert kept.bytes <= 12_000
 
 
@@ -672,7 +672,7 @@ def test_dags_of_one_user_do_not_push_out_those_of_others() -> None:
         registry.register_attempt(attempt, recurrence_key("mallory", "q", "TEZ", ""))
         asked(registry, attempt, Kind.PLAN, large)
     assert registry.view(ann) is not None
-    assert registry._records.bytes_of("mallory") <= registries.RECORDS_BYTES.user
+    assert registry._records._bytes.get("mallory", 0) <= registries.RECORDS_BYTES.user
     assert asked(registry, ann, Kind.REPORT, ended_rows(0)) is Status.OK
 
 
@@ -699,7 +699,7 @@ def test_history_of_one_user_does_not_push_out_that_of_others() -> None:
     assert history.find(recurrence_key("ann", "q", "TEZ", "daily")) is not None
     assert history.find(recurrence_key("mallory", "q", "TEZ", names[-1])) is not None
     assert history.find(recurrence_key("mallory", "q", "TEZ", names[0])) is None
-    assert history._profiles.bytes_of("mallory") <= registries.PROFILES_BYTES.user
+    assert history._profiles._bytes.get("mallory", 0) <= registries.PROFILES_BYTES.user
 
 
 def test_plans_of_large_dags_are_made_on_fewer_machines_and_kept_by_user() -> None:

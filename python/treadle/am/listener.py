@@ -340,10 +340,6 @@ class PlanListener:
         """The listening port."""
         return int(self._socket.getsockname()[1])
 
-    def requests_of(self, attempt: Attempt) -> int:
-        """Return the number of an attempt's requests in progress."""
-        return self._attempts.count(attempt)
-
     def close(self) -> None:
         """Accept no more connections."""
         self._closed = True

@@ -92,10 +92,6 @@ class QuotaCache(Generic[K, V]):
         """Return the users with cached items."""
         return set(self._users)
 
-    def bytes_of(self, user: str) -> int:
-        """Return the total size of a user's items in bytes."""
-        return self._bytes.get(user, 0)
-
     def _evict(self, user: str) -> None:
         self.evicted += 1
         self.pop(next(iter(self._users[user])))
