@@ -177,7 +177,7 @@ def test_a_sidecar_needs_one_mode(capsys: pytest.CaptureFixture[str], arguments:
 def test_a_policy_is_checked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = written(tmp_path / "treadle.yaml", "policy: {fit: {kind: packing}}\n")
     assert run(["policy", "check", str(file)]) == 0
-    assert capsys.readouterr().out.startswith(f"{file}: right: gate=all ")
+    assert capsys.readouterr().out.startswith(f"{file}: OK (gate=all ")
     file.write_text("policy:\n  fit:\n    kind: packng\n")
     assert mistake(capsys, "policy", "check", str(file)).startswith(
         f"{file}:3: policy.fit.kind: 'packng' is not one of"

@@ -272,7 +272,7 @@ def treadle_yaml(tmp_path: Path) -> Path:
 def test_policy_check_checks_the_roster_and_shows_it(treadle_yaml: Path, cli: Cli) -> None:
     printed = cli(["policy", "check", str(treadle_yaml)]).out
     assert printed == (
-        f"{treadle_yaml}: right: 2 engines\n"
+        f"{treadle_yaml}: OK (2 engines)\n"
         "engine service: gate=all share=capacity order=srpt fit=packing estimate=observed\n"
         "engine batch: gate=all share=capacity order=queue fit=packing estimate=none\n"
     )

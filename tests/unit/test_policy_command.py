@@ -109,7 +109,7 @@ def test_a_policy_is_tried_against_fair_with_a_verdict_on_each_workload(
     file = written(tmp_path / "largest.yaml", "policy: {order: {kind: file, path: largest.py, class: Largest}}\n")
     (tmp_path / "largest.py").write_text(LARGEST)
     said = " ".join(cli(["policy", "try", str(file)]).out.split())
-    assert f"{file}: right: gate=all share=capacity order=largest.py:Largest" in said
+    assert f"{file}: OK (gate=all share=capacity order=largest.py:Largest" in said
     assert "mean completion is slower on 2 of 2 workloads" in said
     assert "mean completion is undecided on 2 of 2 workloads" in " ".join(cli(["policy", "try", "fair"]).out.split())
 
@@ -129,7 +129,7 @@ def test_a_ready_made_policy_is_checked_by_its_name_and_right_beside_a_store(
         assert not said.out
         file = written(tmp_path / "t.yaml", f"{file.read_text()}history: {{store: {tmp_path}/profiles.db}}\n")
     said = cli(["policy", "check", str(file)])
-    assert ": right: " in said.out
+    assert ": OK (" in said.out
     assert "warning" not in said.err
 
 
@@ -202,7 +202,7 @@ def test_parts_that_do_little_together_are_warned_of(policy: str, said: str, tmp
     file = written(tmp_path / "t.yaml", f"policy: {{{policy}}}\n")
     shown = cli(["policy", "check", str(file)])
     assert f"warning: {file}:1: {said}" in shown.err
-    assert "right" in shown.out
+    assert "OK (" in shown.out
 
 
 def test_use_warns_of_what_check_warns_of(tmp_path: Path, cli: Cli) -> None:

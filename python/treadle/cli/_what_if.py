@@ -132,7 +132,7 @@ def show(document: dict[str, Any], console: Console) -> None:
     """Print it."""
     recorded, columns = document["recorded"], list(_columns(document))
     table = Table(box=None)
-    for at, title in enumerate(("", "jobs", "there was", *(each.title for each in columns))):
+    for at, title in enumerate(("", "jobs", "recorded", *(each.title for each in columns))):
         table.add_column(title, justify="right" if at else "left")
     for group in recorded["groups"]:
         key = (group["by"], group["group"])
@@ -173,7 +173,7 @@ def _columns(document: dict[str, Any]) -> Iterator[_Column]:
         return
     models = {each["switch"]["ticks"]: each for each in policies if each["switch"] is not None}
     for _, each in sorted(models.items()):
-        yield _Column(f"model of it from {each['switch']['after_s']:.1f} s", each["of_recorded"], None)
+        yield _Column(f"simulated from {each['switch']['after_s']:.1f} s", each["of_recorded"], None)
     for policy in policies:
         yield _Column(policy["policy"], policy, policy["of_recorded"])
 
@@ -181,40 +181,35 @@ def _columns(document: dict[str, Any]) -> Iterator[_Column]:
 def _sentences(document: dict[str, Any]) -> Iterator[str]:
     """Yield sentences about the start of the simulation, its error, and the conclusion."""
     if document["of"] == "histories":
-        off = _off(document["error"])
         yield (
-            "In brackets: over the model of the first policy. If that is the one under which the jobs ran, the model "
-            f"is {off}. {_NOTHING}"
+            "Ratios are relative to the simulated first policy. If the jobs ran under it, the simulation error is: "
+            f"{_off(document['error'])}. {_INSIGNIFICANT}"
         )
         return
     for policy in document["policies"]:
         name, switch = policy["policy"], policy["switch"]
         if switch is None:
-            until = "wherever there are frames" if document["missing"] else "to the end"
-            yield f"{name} decides as was recorded, {until}: what there was is what would have been."
-        elif switch["why"] == OBSERVED:
-            yield (
-                f"{name}: the recorded answers were observed and not followed, so that the model begins at once. The "
-                f"model of the recorded policy is {_off(policy['error'])}."
-            )
-        else:
-            yield (
-                f"{name} decides as was recorded for {switch['after_s']:.1f} s ({switch['ticks'] - 1} frames), then "
-                f"otherwise: from there on it is the model. The model of the recorded policy, from there on, is "
-                f"{_off(policy['error'])}."
-            )
+            until = "where there are frames" if document["missing"] else "to the end"
+            yield f"{name} makes the recorded decisions {until}: its result is the recording itself."
+            continue
+        begin = (
+            f"makes the recorded decisions for {switch['after_s']:.1f} s ({switch['ticks'] - 1} frames), then diverges"
+        )
+        if switch["why"] == OBSERVED:
+            begin = "cannot begin with the recorded decisions, which were not followed"
+        off = _off(policy["error"])
+        yield f"{name} {begin}; the rest is simulated. Simulation error for the recorded policy: {off}."
     if any(policy["switch"] is not None for policy in document["policies"]):
-        yield f"In brackets: over the model of the recorded policy from the same instant on. {_NOTHING}"
+        yield f"Ratios are relative to the simulated recorded policy from the same instant on. {_INSIGNIFICANT}"
 
 
-_NOTHING: Final = "A difference that is not larger than the model's error, and than ±, says nothing."
+_INSIGNIFICANT: Final = "Differences below the simulation error or the ± range are not significant."
 
 
 def _off(error_: dict[str, float]) -> str:
     if any(map(math.isnan, error_.values())):
-        return "of no use: none of the jobs ends in it"
-    makespan, completion = (f"{error_[key]:+.1%}" for key in ("makespan", "completion_mean"))
-    return f"off of what there was by {makespan} of the makespan and {completion} of the mean completion time"
+        return "unknown, no job ends in the simulation"
+    return f"makespan {error_['makespan']:+.1%}, mean completion time {error_['completion_mean']:+.1%}"
 
 
 def failed(document: dict[str, Any]) -> bool:

@@ -42,7 +42,7 @@ def check(
     ] = None,
     trust_code: TrustOption = False,
 ) -> None:
-    """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
+    """Check a treadle.yaml, and say what to change if it is wrong; nothing is applied."""
     from treadle.admin import policy_use
     from treadle.shipped import find_policy
 
@@ -53,7 +53,7 @@ def check(
     if scenario is not None:
         _warn(policy_use.unnamed_queues(path, scenario, trust_code=trust_code))
     engines = policy_use.policies_of_engines(path)
-    typer.echo(f"{path}: right: {counted(len(engines), 'engine') if engines else name}")
+    typer.echo(f"{path}: OK ({counted(len(engines), 'engine') if engines else name})")
     for engine, own in engines.items():
         typer.echo(f"engine {engine}: {own}")
 
@@ -66,7 +66,7 @@ def try_policy(file: Wanted) -> None:
     from treadle.shipped import find_policy
 
     found = find_policy(file)
-    typer.echo(f"{found}: right: {policy_use.checked(found)}")
+    typer.echo(f"{found}: OK ({policy_use.checked(found)})")
     policy_use.refuse_missing(found)
     _warn(policy_use.unused(found))
     try_against_fair(found)

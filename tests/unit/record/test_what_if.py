@@ -147,8 +147,8 @@ def test_what_would_have_happened_is_shown_beside_what_there_was(
     monkeypatch.setattr(_what_if, "OFF", 0.0)
     assert run(words) == 1, "a model that does not fit is no result"
     said = capsys.readouterr().out
-    assert "model of it from 53.5 s" in said
-    assert "srpt decides as was recorded for 53.5 s (42 frames)" in said
+    assert "simulated from 53.5 s" in said
+    assert "srpt makes the recorded decisions for 53.5 s (42 frames), then diverges" in said
     assert "do not rely on it" in said
 
 
@@ -160,8 +160,8 @@ def test_the_recorded_policy_gives_the_recording_itself(tmp_path: Path, cli: Cli
     assert same["makespan_s"] == [found["recorded"]["makespan_s"]]
     assert same["seeds"][0]["groups"] == found["recorded"]["groups"]
     said = cli(["replay", str(RECORDING), "--policy", str(file)]).out
-    assert "the-same decides as was recorded, to the end" in said
-    assert "In brackets" not in said
+    assert "the-same makes the recorded decisions to the end: its result is the recording itself" in said
+    assert "Ratios" not in said
 
 
 def test_another_policy_is_given_the_recording_up_to_its_first_different_decision() -> None:
@@ -251,7 +251,7 @@ def test_a_recording_of_which_a_part_is_missing_is_no_whole_result(harm: str, tm
     said = " ".join(cli(["replay", str(tmp_path), "--policy", "capacity", "--seeds", "1"], 1).out.split())
     assert "the segment that it follows is missing" in said
     assert "Part of the recording is missing" in said
-    assert "decides as was recorded, wherever there are frames" in said
+    assert "makes the recorded decisions where there are frames" in said
 
 
 def test_how_far_it_is_stands_beside_the_result(capsys: pytest.CaptureFixture[str]) -> None:
@@ -349,7 +349,7 @@ def test_policies_are_compared_on_the_cluster_that_is_named(
     assert run([*words, "--seeds", "1"]) == 1, "a history that cannot be read is not passed over"
     said = capsys.readouterr().out
     assert "cut.jhist" in said
-    assert "If that is the one under which the jobs ran" in said.replace("\n", " ")
+    assert "If the jobs ran under it, the simulation error is" in said.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
