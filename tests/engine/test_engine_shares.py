@@ -12,13 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.engine.fake_rm import cluster
 from tests.engine.sleepers import Sleepers, Tree, sharing
 
 from treadle import events
 from treadle.config.reader import parse_settings
-from treadle.config.settings import Limits
+from treadle.config.settings import Limits, default_settings
+from treadle.engine import Engine
 from treadle.engine.testing import rows
 from treadle.errors import ConfigError
+from treadle.policy.parts import Keeper
+from treadle.policy.shares.capacity import CapacityShare
+from treadle.policy.work import Jobs
 
 TWO = {"n1": {"n1.1": None}, "n2": {"n2.1": None, "n2.2": None}}
 
@@ -414,3 +419,19 @@ def test_deficits_are_those_of_the_paper(weights: list[int], rounds: list[tuple[
         got = [leaf_of[application] for application, _, _, _ in cluster.rm.containers[before:]]
         expected = [counters.next() for _ in range(min(limit, sum(counters.asks)))]
         assert got == expected
+
+
+def test_a_share_keeps_state_between_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    began = list[int]()
+
+    class Times(Keeper):
+        def begin(self, jobs: Jobs) -> None:
+            began.append(jobs.now_ms)
+
+    monkeypatch.setattr(CapacityShare, "keeper", Times)
+    rm = cluster((4, 4))
+    rm.job(1)
+    engine = Engine(default_settings())
+    for now_ms in (1000, 2000):
+        rm.turn(engine, now_ms)
+    assert began == [1000, 2000]

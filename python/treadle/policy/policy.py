@@ -133,7 +133,7 @@ class Policy:
         fit: Fit = self._make(chosen.fit)
         self._settings = settings
         self.gate, self.order, self.estimate, self.share, self.fit = gate, order, estimate, share, fit
-        parts: list[PolicyPart] = [estimate, order, gate, fit]
+        parts: list[PolicyPart] = [estimate, order, gate, share, fit]
         self._keepers: Keepers = {
             part.keeper: self._kept.get(part.keeper) or part.keeper() for part in parts if part.keeper
         }
