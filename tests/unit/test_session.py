@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -481,3 +482,32 @@ def test_the_caller_sets_how_long_an_answer_may_be() -> None:
     caller = Caller(reply_max_bytes=100)
     frame = FrameEncoder().encode(FrameHeader(SNAPSHOT, 5, 1, 1001, 0, 100, 2), [Snapshot(5), Names(("",))])
     assert len(decode_answer(caller.session.decide(frame, 1 << 20), 100).proposals) == 100
+
+
+class Wanting(Listener):
+    """Wants one snapshot."""
+
+    def __init__(self) -> None:
+        self.wants = True
+
+    def wants_snapshot(self) -> bool:
+        wants, self.wants = self.wants, False
+        return wants
+
+
+def test_one_snapshot_is_enough_for_all_that_want_one() -> None:
+    caller = Caller()
+    caller.session._listeners = (Wanting(), Wanting())
+    assert not caller.send(1, SNAPSHOT).resend
+    assert caller.send(2).resend
+    assert not caller.send(3, SNAPSHOT).resend
+    assert not caller.send(4).resend
+
+
+def test_a_frame_is_not_kept_once_it_is_answered() -> None:
+    caller = Caller()
+    events: list[Event] = [Snapshot(5), Names(("",))]
+    frame = FrameEncoder().encode(FrameHeader(SNAPSHOT, 5, 1, 1001, 0, 3, 2), events)
+    before = sys.getrefcount(frame)
+    assert not decode_answer(caller.session.decide(frame), 100_000).resend
+    assert sys.getrefcount(frame) == before

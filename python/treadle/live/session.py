@@ -328,6 +328,7 @@ class Session:
             each.end(tick)
         if self._observation is not None and header is not None and (known := _Model.of(self._engine)):
             self._observation.answered(header, tick.decide_us, tick.proposals, known)
+        self._tick = Tick(b"", None, known=tick.known, warnings=tick.warnings)  # the frame may be large
         return tick.answer
 
     def _follow(self, header: FrameHeader) -> None:
@@ -345,7 +346,7 @@ class Session:
             raise WireError("epoch", f"{header.epoch} after {self._epoch}")
         elif header.sequence != self._sequence + 1:
             raise WireError("sequence", f"{header.sequence} after {self._sequence}")
-        elif any(each.wants_snapshot() for each in self._listeners):
+        elif sum(each.wants_snapshot() for each in self._listeners):  # each of them is asked
             self._tick.refused = True
             raise WireError("flags", "a delta, and what is remembered of jobs begins with a snapshot")
         self._sequence = header.sequence
