@@ -21,7 +21,16 @@ from treadle.am.quotas import QuotaCache
 from treadle.config.settings import JobHistory, Settings
 from treadle.engine import Engine
 from treadle.engine.testing import resource_types
-from treadle.events import ContainerEvent, Event, Samples, Snapshot, StageInputs, TaskEstimates, TaskInputs
+from treadle.events import (
+    ApplicationState,
+    ContainerEvent,
+    Event,
+    Samples,
+    Snapshot,
+    StageInputs,
+    TaskEstimates,
+    TaskInputs,
+)
 from treadle.history.database import Retention, StoreError, Unusable
 from treadle.history.profile import DurationSketch, JobProfile, JobRun, RecurrenceKey, StageRun, size_of_run
 from treadle.history.splits import BYTES_MAX, Split, SplitOrder, read_splits
@@ -657,3 +666,26 @@ def test_what_nobody_has_taken_is_bounded_and_one_user_does_not_push_out_another
         told.put(number, user, user, 0)
     kept = [user for _, user in told.held_keys()]
     assert (len(kept), kept.count("ann")) == (10_000, 100)
+
+
+def test_a_job_that_another_engine_served_for_a_while_has_hints_again(store: str) -> None:
+    live = Live(store, settings_with(estimate="hints"))
+    app = live.job(200)
+    live.ticks(2)
+    assert len(live.told()) == 1
+    for state in (ApplicationState.MOVED, ApplicationState.ACTIVE):
+        live.rm.applications[app].state = state
+        live.rm.change(app)
+        live.tick()
+        assert live.recorder.summary() == f"{int(state == 1)} of {int(state == 1)} jobs by earlier runs"
+    live.tick()
+    assert [event.application.tolist() for event in live.told() if isinstance(event, TaskEstimates)] == [[app]] * 2
+
+
+def test_splits_are_read_again_of_a_job_that_comes_back(cluster: Cluster) -> None:
+    app = cluster.job("ann")
+    assert applications(cluster.look()) == [app]
+    for state, found in ((ApplicationState.MOVED, []), (ApplicationState.ACTIVE, [app])):
+        cluster.rm.applications[app].state = state
+        cluster.rm.change(app)
+        assert applications(cluster.look(1000)) == found

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from treadle import events
 from treadle.am.quotas import Bounds, QuotaCache
-from treadle.events import INDEX_MAX, KEYS_AHEAD, ApplicationState
+from treadle.events import INDEX_MAX, KEYS_AHEAD
 from treadle.history.profile import JobProfile, Measured, RecurrenceKey, predicted
 from treadle.history.splits import (
     BYTES_MAX,
@@ -82,8 +82,9 @@ class StagedSplits:
         return self._read_some(tracker, staging, set(pending), frame.header.rm_time_ms)
 
     def _applications(self, event: events.Applications, tracker: StageTracker) -> None:
-        self._had.difference_update(event.application[event.state == ApplicationState.GONE].tolist())
-        waits = (event.state != ApplicationState.GONE) & (event.awaiting_am == 1) & (event.attempt == 1)
+        ended = event.ended()
+        self._had.difference_update(event.application[ended].tolist())
+        waits = ~ended & (event.awaiting_am == 1) & (event.attempt == 1)
         for application in event.application[waits].tolist():
             job = tracker.job(application)
             if job is not None and job.framework is Framework.MAPREDUCE and application not in self._had:
@@ -204,8 +205,7 @@ class HistoryLookup:
         found: list[KeyHint] = []
         for event in frame.events:
             if isinstance(event, events.Applications):
-                gone = event.application[event.state == ApplicationState.GONE]
-                for application in gone.tolist():
+                for application in event.application[event.ended()].tolist():
                     self._forget(application)
             elif isinstance(event, events.Requests):
                 rows = (event.application, event.key, event.priority, event.count)
