@@ -28,8 +28,9 @@ from treadle.events import Event, PolicySwitch
 from treadle.files import RATIO_MAX, Unpacker, UnpackError, bound
 
 MAGIC: Final = b"TRDREC"
-VERSION: Final = 2
-"""Version of the file format; heads of records may get more keys without a new version. Version 1 had engine state."""
+VERSION: Final = 3
+"""Version of the file format; heads of records may get more keys without a new version. Version 1 had engine state,
+and version 2 another key of the offline events."""
 
 FILE_HEADER: Final = Struct("<6sH")
 CHUNK_HEADER: Final = Struct("<III")

@@ -560,8 +560,8 @@ def test_a_length_that_cannot_be_is_damage() -> None:
         (b"", "nothing of it can be read: it ends at byte 0"),
         (b"TRDREC", "nothing of it can be read: it ends at byte 6"),
         (b"PK\x03\x04 something", "is not a recording"),
-        (FILE_HEADER.pack(MAGIC, 99), "of version 99, and this release reads version 2 alone"),
-        (FILE_HEADER.pack(MAGIC, 1), "of version 1, and this release reads version 2 alone; .* or record again"),
+        (FILE_HEADER.pack(MAGIC, 99), "of version 99, and this release reads version 3 alone"),
+        (FILE_HEADER.pack(MAGIC, 1), "of version 1, and this release reads version 3 alone; .* or record again"),
     ],
 )
 def test_another_file_is_refused(content: bytes, said: str) -> None:

@@ -203,7 +203,7 @@ def test_a_record_that_is_not_right_is_refused_with_its_field(
         assert said in cli([*words, str(file)], 2).err
 
 
-@pytest.mark.parametrize("version", [1, VERSION])
+@pytest.mark.parametrize("version", [1, 2, VERSION])
 @pytest.mark.parametrize("trust", [(), ("--trust-code",)])
 def test_a_recording_with_a_state_that_runs_code_runs_nothing(
     version: int,
@@ -219,7 +219,7 @@ def test_a_recording_with_a_state_that_runs_code_runs_nothing(
     said = capsys.readouterr()
     assert not mark.exists()
     assert code == 2
-    assert ("is a recording of version 1" if version != VERSION else "have another schema") in said.err
+    assert (f"is a recording of version {version}" if version != VERSION else "have another schema") in said.err
 
 
 def test_a_segment_does_not_follow_one_that_is_missing(recording: Path, tmp_path: Path) -> None:
