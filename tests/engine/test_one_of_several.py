@@ -13,7 +13,7 @@ from tests.support.optional import present
 from treadle import events
 from treadle.config.settings import GANG_MAX, Entry, Retry, RosterEngine, default_settings
 from treadle.engine import Engine
-from treadle.engine.several import LAPSES_MS
+from treadle.engine.several import LAPSES_MS, Attempts
 from treadle.events import Fate
 from treadle.proposals import Proposals
 
@@ -252,3 +252,20 @@ def test_when_others_have_gone_nothing_is_left() -> None:
     assert cluster.placed(1000) == 7
     cluster.engine.configure(default_settings())
     assert cluster.placed(1001) == 3
+
+
+def test_transactions_that_are_too_large_are_found_without_a_look_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, looked = Cluster(1, 4, transactions="gang"), list[int]()
+    large = [cluster.app(GANG_MAX + 1) for _ in range(10)]
+    needed = Attempts._needed
+
+    def counted(attempts: Attempts, model: Any, view: Any, app: int) -> int:
+        looked.append(app)
+        return needed(attempts, model, view, app)
+
+    monkeypatch.setattr(Attempts, "_needed", counted)
+    tagged = cluster.app(GANG_MAX + 2)
+    tags = events.Tags(np.array([tagged], np.int32), np.array([cluster.rm._texts.index("treadle:gang=513")], np.int32))
+    cluster.decide(1000, more=[tags])
+    assert [app for app, _ in present(cluster.engine.attempts).diagnostics()] == [*large, tagged]
+    assert looked == [tagged]

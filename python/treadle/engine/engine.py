@@ -11,7 +11,6 @@ import numpy as np
 
 from treadle.compiled.array_types import U8
 from treadle.config.settings import Choice, Settings, default_settings, lost_queues, with_parts
-from treadle.constraints import GANG
 from treadle.engine.several import Attempts, Divided, Guarantees
 from treadle.engine.testing import small_cluster, small_events
 from treadle.engine.unserved import StarvationMonitor, too_large
@@ -155,7 +154,6 @@ class Engine:
             case ResourceTypes() if self._cluster is None and self._names is not None:
                 self._cluster = Cluster.start(self._names, event)
                 self._cluster.decide = self._decides + 1
-                self._cluster.noted_tags = GANG
                 self._cluster.learn = None if self.attempts is None else self.attempts.learn
             case Samples() if not self._policy.observes:
                 pass  # reports of held requests have no reader while observing

@@ -9,7 +9,6 @@ import numpy as np
 
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.config.settings import GANG_MAX, RosterEngine
-from treadle.constraints import gang_of
 from treadle.events import CONFLICTS, ApplicationState, Fate
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import Batch
@@ -133,13 +132,16 @@ class Attempts:
 
     def _find_too_large(self, cluster: Cluster, view: View) -> dict[int, int]:
         """Return applications whose transaction exceeds the maximum size, each with its number of containers."""
-        apps = view.apps
+        apps, found = view.apps, dict[int, int]()
         asks = (apps["state"] == ApplicationState.ACTIVE) & (apps["awaiting_am"] == 0) & (apps["pending"] > 0)
         if self._is_gang:
             asks &= apps["pending"] > self._most
-        candidates = np.flatnonzero(asks).tolist() if self._is_gang else [a for a in cluster.tagged() if asks[a]]
-        needs = ((app, self._needed(cluster, view, app)) for app in candidates)
-        return {app: need for app, need in needs if need > self._most}
+            large = np.flatnonzero(asks)
+            found = dict(zip(large.tolist(), apps["pending"][large].tolist(), strict=True))
+        for app, gang_size in cluster.gang_sizes.items():
+            if gang_size > self._most and asks[app] and (need := self._needed(cluster, view, app)) > self._most:
+                found[app] = need
+        return found
 
     @property
     def _is_gang(self) -> bool:
@@ -149,7 +151,7 @@ class Attempts:
         """Return the minimum number of containers of an application's transaction; 0 if it need not be atomic."""
         if view.apps["awaiting_am"][app]:
             return 0
-        gang_size = gang_of(cluster.tags(app))
+        gang_size = cluster.gang_sizes.get(app, 0)
         missing = gang_size - self._held(view, app) if gang_size else 0
         return max(int(view.apps["pending"][app]) if self._is_gang else 0, missing)
 
@@ -169,7 +171,7 @@ class Attempts:
         """
         apps = made.proposals["application"]
         count = len(apps)
-        if not count or not (self._is_gang or cluster.tagged()):
+        if not count or not (self._is_gang or cluster.gang_sizes):
             return Divided(count, None)
         applications, sizes = np.unique(apps, return_counts=True)
         needs = {app: self._needed(cluster, view, app) for app in applications.tolist()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32, U8, Records
 from treadle.compiled.pair_map import PairMap
+from treadle.constraints import gang_of
 from treadle.events import Event, Replaces
 from treadle.model.applications import APPLICATION, ApplicationTable
 from treadle.model.classes import TAG, Classes
@@ -65,9 +66,8 @@ class Cluster:
         self.learn: Callable[[Records, I32, U8], U8] | None = None
         """First consumer of outcomes (answer, positions, fates); returns the fates for the other consumers."""
         self._tags: dict[int, set[int]] = {}
-        self.noted_tags = ""
-        """Applications that have a tag with this prefix are `tagged`; none if empty."""
-        self._tagged: dict[int, None] = {}
+        self.gang_sizes: dict[int, int] = {}
+        """The largest gang size in the tags of each application that has one."""
         self._blacklists: dict[int, set[int]] = {}
 
     def view(self) -> View:
@@ -103,10 +103,6 @@ class Cluster:
     def tags(self, application: int) -> list[str]:
         """Return the tags of an application, in the order of their texts."""
         return sorted(self.names.texts[name] for name in self._tags.get(application, ()))
-
-    def tagged(self) -> Collection[int]:
-        """Return the applications that have a tag with the prefix `noted_tags`, in order of arrival."""
-        return self._tagged.keys()
 
     def shared_partitions(self) -> list[int]:
         """Return the shareable partitions (idle nodes serve requests without a label), in the order of their names."""
@@ -196,11 +192,12 @@ class Cluster:
         self.names.check(event.tag_name)
         for application, name in zip(event.application.tolist(), event.tag_name.tolist(), strict=True):
             self._tags.setdefault(application, set()).add(name)
-            if self.names.texts[name].lower().startswith(TAG):
+            text = self.names.texts[name]
+            if text.lower().startswith(TAG):
                 self.classes.tags_changed(application)
                 self.changed = True
-            if self.noted_tags and self.names.texts[name].startswith(self.noted_tags):
-                self._tagged[application] = None
+            if size := gang_of((text,)):
+                self.gang_sizes[application] = max(size, self.gang_sizes.get(application, 0))
 
     def _apply_inputs(self, event: events.TaskInputs | events.StageInputs) -> None:
         """Apply input sizes of tasks."""
@@ -238,7 +235,7 @@ class Cluster:
                 self.apps.at["blacklisted"][application] = 0
             if bits & TAGS:
                 self._tags.pop(application, None)
-                self._tagged.pop(application, None)
+                self.gang_sizes.pop(application, None)
                 self.classes.drop(application)
 
     def _apply_blacklist(self, event: events.Blacklist) -> None:
