@@ -27,7 +27,7 @@ from treadle.am.protocol import (
     ANSWER,
     ATTEMPTS_MAX,
     BODY_MAX,
-    CHALLENGE_BYTES,
+    CHALLENGE,
     EDGES_MAX,
     ENDED_MAX,
     MAC_BYTES,
@@ -140,7 +140,7 @@ class Served:
     def connected(self) -> Iterator[tuple[socket.socket, bytes]]:
         """Connect; yields the connection and its challenge."""
         with closing(self.connect()) as connected:
-            yield connected, read(connected, CHALLENGE_BYTES)
+            yield connected, read(connected, CHALLENGE.size)
 
     def request(self, said: bytes, kind: Kind = Kind.PLAN, body: bytes = DAG) -> bytes:
         """Return a request of `ONE` as it should be after a challenge."""
@@ -266,7 +266,7 @@ def test_where_bodies_are_encrypted_another_is_refused_and_the_other_way_round(s
 
 def test_a_sealed_body_opens_with_the_keys_of_its_connection_alone() -> None:
     pytest.importorskip("cryptography")
-    said, direction = bytes(CHALLENGE_BYTES), Direction.REQUEST
+    said, direction = bytes(CHALLENGE.size), Direction.REQUEST
     sealed = seal(KEY, direction, said, NONCE, DAG)
     assert unseal(KEY, direction, said, NONCE, sealed) == DAG
     for wrong in (
@@ -366,7 +366,7 @@ def test_requests_of_one_attempt_at_a_time_are_bounded(served: Served) -> None:
     waiting = []
     for _ in range(BY_ATTEMPT_MAX):
         connected = served.connect()
-        said = read(connected, CHALLENGE_BYTES)
+        said = read(connected, CHALLENGE.size)
         connected.sendall(served.request(said)[:-1])
         waiting.append(connected)
     eventually(lambda: served.listener._attempts.count(ONE) == BY_ATTEMPT_MAX, timeout_s=30)
@@ -381,14 +381,14 @@ def test_requests_of_one_attempt_at_a_time_are_bounded(served: Served) -> None:
 def test_one_address_cannot_fill_all_connections(served: Served) -> None:
     waiting = [served.connect() for _ in range(BY_ADDRESS_MAX)]
     for connected in waiting:
-        read(connected, CHALLENGE_BYTES)
+        read(connected, CHALLENGE.size)
     with closing(served.connect()) as more:
         assert read(more, 1) == b""
     source = ("127.0.0.9", 0)
     with closing(
         socket.create_connection(("127.0.0.2", served.listener.port), timeout=30, source_address=source)
     ) as other:
-        assert len(read(other, CHALLENGE_BYTES)) == CHALLENGE_BYTES
+        assert len(read(other, CHALLENGE.size)) == CHALLENGE.size
     for connected in waiting:
         connected.close()
 
@@ -439,7 +439,7 @@ def use_up_rate(served: Served) -> None:
 def beyond_rate(served: Served, body: bytes) -> tuple[socket.socket, bytes]:
     """Connect, send the header of a request that is beyond the rate; return the connection and the answer's header."""
     connected = served.connect()
-    said = read(connected, CHALLENGE_BYTES)
+    said = read(connected, CHALLENGE.size)
     connected.sendall(served.request(said, Kind.REPORT, body)[: REQUEST.size + MAC_BYTES])
     return connected, read(connected, ANSWER.size + MAC_BYTES)
 
@@ -481,7 +481,7 @@ def test_no_thread_is_there_for_who_has_shown_no_key_or_is_beyond_a_rate() -> No
     served = Served()
     waiting = [served.connect() for _ in range(BY_ADDRESS_MAX - 1)]
     for connected in waiting:
-        read(connected, CHALLENGE_BYTES)
+        read(connected, CHALLENGE.size)
     use_up_rate(served)
     connected, content = beyond_rate(served, report(9, {}))
     assert content
@@ -520,7 +520,7 @@ def test_too_many_connections_are_closed_and_room_comes_back() -> None:
         for attempt in attempts:
             source = (f"127.0.0.{2 + len(open_) // BY_ADDRESS_MAX}", 0)
             connected = socket.create_connection(("127.0.0.1", listener.port), timeout=30, source_address=source)
-            said = read(connected, CHALLENGE_BYTES)
+            said = read(connected, CHALLENGE.size)
             connected.sendall(request(KEY, said, Kind.PLAN, attempt, 5, b"", NONCE))
             open_.append(connected)
         with closing(socket.create_connection(("127.0.0.1", listener.port), timeout=30)) as more:
@@ -758,7 +758,7 @@ def test_the_golden_request_says_what_the_dag_is() -> None:
         ),
     )
     assert (
-        request(GOLDEN_KEY, bytes(CHALLENGE_BYTES), Kind.PLAN, GOLDEN_ATTEMPT, 5, body, bytes(NONCE_BYTES)) == content
+        request(GOLDEN_KEY, bytes(CHALLENGE.size), Kind.PLAN, GOLDEN_ATTEMPT, 5, body, bytes(NONCE_BYTES)) == content
     )
 
 

@@ -28,7 +28,7 @@ from tests.unit.test_stage_reports import report as stage_report
 from tests.unit.test_stage_reports import stage
 
 from treadle.am.listener import PlanService
-from treadle.am.protocol import CHALLENGE_BYTES, NONCE_BYTES, Attempt, Header, Kind, Status
+from treadle.am.protocol import CHALLENGE, NONCE_BYTES, Attempt, Header, Kind, Status
 from treadle.am.registries import CLAIM, Claims, application_of, read_claims
 from treadle.am.registries import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
 from treadle.config.settings import Listener, Plans, default_settings
@@ -53,7 +53,7 @@ def ask(
     """Make a request; returns its status, None if it was not answered."""
     try:
         with closing(socket.create_connection((ADDRESS, link.port), timeout=30)) as connected:
-            said = read(connected, CHALLENGE_BYTES)
+            said = read(connected, CHALLENGE.size)
             content = heard(connected, request(key, said, kind, attempt, 5, body, bytes(NONCE_BYTES), sealed=sealed))
     except OSError:
         return None

@@ -197,7 +197,6 @@ BODY_MAX: Final = 256 << 10
 
 REPORT_MAX: Final = 64 << 10
 
-CHALLENGE_BYTES: Final = 40
 MAC_BYTES: Final = 32
 
 VERTICES_MAX: Final = 1_000

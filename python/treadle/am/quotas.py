@@ -38,8 +38,6 @@ class QuotaCache(Generic[K, V]):
         self._bytes: dict[str, int] = {}
         self.bytes = 0
         """Total size of all items."""
-        self.evicted = 0
-        """Number of items evicted so far."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -93,7 +91,6 @@ class QuotaCache(Generic[K, V]):
         return set(self._users)
 
     def _evict(self, user: str) -> None:
-        self.evicted += 1
         self.pop(next(iter(self._users[user])))
 
 

@@ -734,7 +734,7 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
             troubles[name] = Trouble(severity, f"{text}: {printable(text_now)}")
     if decisions.numbers.get("CaughtExceptions", 0):
         text = "exceptions were caught in overrides; the ResourceManager's log has them"
-        troubles["escapes"] = Trouble("warn", text)
+        troubles["exceptions"] = Trouble("warn", text)
     for each in decisions.engines:
         if not each["lives"]:
             by = f"; {each['served_by']} serves its applications" if each["served_by"] else ""

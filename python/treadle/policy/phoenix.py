@@ -166,8 +166,6 @@ class Contention(Keeper):
         """By application: since when it has waited without a new container; -1: it does not wait."""
         self.given: I64 = np.zeros(0, np.int64)
         """By application: its number of containers in the last cycle."""
-        self.reordered = 0
-        """Number of applications that contention moved forward in the last cycle."""
         self.levels: dict[Choice, int] = {}
         """The last alternative that each choice may use."""
         self.relaxed: list[str] = []
@@ -194,8 +192,8 @@ class Contention(Keeper):
             self._task_rates.observe(event, cluster)
 
     def configure(self, settings: Settings) -> None:
-        """Use other kinds of predicates."""
-        self.kinds = settings.constraints.kinds
+        """Use other kinds of predicates; another gate may relax nothing."""
+        self.kinds, self.relaxed = settings.constraints.kinds, []
 
     def begin(self, jobs: Jobs) -> None:
         """Compute vector and waits."""
@@ -481,7 +479,6 @@ class PhoenixOrder(Order):
         cluster, contention = jobs.cluster, self._contention
         work = jobs.work() * jobs.part()
         key[:] = work
-        contention.reordered = 0
         apps, here = cluster.apps.at, cluster.apps.in_use()
         waiting = here[apps["pending"][here] > apps["assumed_count"][here]].astype(np.int64)
         contended = self._contended(cluster, len(key))
@@ -529,7 +526,6 @@ class PhoenixOrder(Order):
         """Charge overtaken applications with the task time of those that overtook them."""
         contention = self._contention
         passes = work[order] > np.minimum.accumulate(work[order][::-1])[::-1]
-        contention.reordered = int(np.count_nonzero(passes))
         for at in np.flatnonzero(passes & (took_ms[order] > 0.0)).tolist():
             behind = order[at + 1 :]
             contention.passed_ms[behind[work[behind] < work[order[at]]]] += took_ms[order[at]]
