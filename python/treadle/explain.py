@@ -530,10 +530,7 @@ class Explainer:
         counts, amounts = self._counted & (totals > 0), self.view.limit_amounts[leaf, partition]
         used = (amounts[USED] + amounts[ASSUMED])[counts] / totals[counts]
         guaranteed = amounts[GUARANTEED][counts] / totals[counts]
-        return {
-            "used_share": float(used.max(initial=0.0)),
-            "guaranteed_share": float(guaranteed.max(initial=0.0)),
-        }
+        return {"used_share": float(used.max(initial=0.0)), "guaranteed_share": float(guaranteed.max(initial=0.0))}
 
     def _leaf(self, row: int) -> int:
         return int(self.view.apps["queue"][self.view.rows["application"][row]])

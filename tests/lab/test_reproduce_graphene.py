@@ -17,7 +17,7 @@ from treadle_lab.cli.lab.reproduce.graphene import app
 from treadle_lab.harness.runs import RunSettings
 from treadle_lab.papers.graphene import experiment, simulations
 from treadle_lab.papers.graphene import jobs as graphene_jobs
-from treadle_lab.papers.graphene.experiment import Outcome, Sizes, run_seeds, runs_of
+from treadle_lab.papers.graphene.experiment import Outcome, Part, Sizes, run_seeds, runs_of
 from treadle_lab.papers.graphene.figures import results_of
 from treadle_lab.papers.graphene.jobs import (
     BFS,
@@ -34,7 +34,6 @@ from treadle_lab.papers.graphene.jobs import (
     misjudged,
     tpch_shaped,
 )
-from treadle_lab.papers.graphene.paper import Part
 from treadle_lab.papers.graphene.simulations import (
     Plans,
     bounds_of,

@@ -27,7 +27,7 @@ from treadle.cli._options import Output
 from treadle.cli.main import commands, run
 from treadle.config.parts import PartRegistry
 from treadle.errors import UserError, counted, nearest
-from treadle.log_lines import PrintableFormatter, log_to_stderr
+from treadle.processes import PrintableFormatter, log_to_stderr
 from treadle.shipped import requirements_jar, shim_jar, spark_jar, tez_jar
 from treadle.yarn.treadle_beans import why_not
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from treadle.log_lines import shorten
+from treadle.processes import shorten
 
 
 def test_what_is_too_long_becomes_the_older_file_and_others_go_on_appending(tmp_path: Path) -> None:

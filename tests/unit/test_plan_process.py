@@ -38,8 +38,7 @@ from treadle.live.history_writer import StagesOf
 from treadle.live.plan_child import LINES, MEMORY_MAX, RUNS, RUNS_OF_USER, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory, Runs
 from treadle.live.plan_messages import CONTENT_MAX, MessageKind, frame, line, read_frame, run_from_bytes, run_to_bytes
 from treadle.live.plan_source import PlanChild, PlanEventSource, PlanLink, open_plans
-from treadle.log_lines import LineLimit
-from treadle.process_limits import LISTENER
+from treadle.processes import LISTENER, LineLimit
 
 ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
 """Of this process alone, so that no other one takes the port."""

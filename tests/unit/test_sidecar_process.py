@@ -32,7 +32,7 @@ from treadle.live import process
 from treadle.live.handshake import Limits
 from treadle.live.policies import warm_up
 from treadle.live.session import Session
-from treadle.process_limits import FIRST, peak_memory_mb
+from treadle.processes import FIRST, peak_memory_mb
 from treadle.wire.answer import decode_answer
 
 SECRET = "fedcba9876543210" * 4
@@ -533,7 +533,7 @@ def test_a_sidecar_and_what_it_starts_are_ended_first_when_memory_runs_out(begin
     adjust = f"pathlib.Path('{PLACE}').write_text('{begins_with}')"
     child = f"import pathlib; print(pathlib.Path('{PLACE}').read_text())"
     code = f"import pathlib, subprocess, sys; {adjust}; "
-    code += "from treadle.process_limits import prefer_oom_kill; prefer_oom_kill(); "
+    code += "from treadle.processes import prefer_oom_kill; prefer_oom_kill(); "
     found = subprocess.run(
         [sys.executable, "-c", f"{code}subprocess.run([sys.executable, '-c', {child!r}])"],
         capture_output=True,
@@ -545,7 +545,7 @@ def test_a_sidecar_and_what_it_starts_are_ended_first_when_memory_runs_out(begin
 
 # What `memory` tells of a process.
 
-ASK = "from treadle.process_limits import peak_memory_mb; print(peak_memory_mb())"
+ASK = "from treadle.processes import peak_memory_mb; print(peak_memory_mb())"
 
 
 def test_a_process_does_not_count_what_its_parent_had() -> None:

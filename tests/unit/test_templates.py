@@ -19,7 +19,7 @@ from treadle.errors import UserError, install_extra
 from treadle.history import process
 from treadle.history.reader import LIMITS
 from treadle.live import plan_child
-from treadle.process_limits import LISTENER
+from treadle.processes import LISTENER
 
 ROOT = Path(__file__).resolve().parents[2]
 

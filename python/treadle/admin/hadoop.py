@@ -19,14 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from treadle import __version__
-from treadle.admin.plan import (
-    CLASS,
-    CLASS_KEY,
-    DEFAULT_PREFIX,
-    PREFIX,
-    installed_user,
-    settings_in,
-)
+from treadle.admin.plan import CLASS, CLASS_KEY, DEFAULT_PREFIX, PREFIX, installed_user, settings_in
 from treadle.admin.site_files import read_site, settings_of
 from treadle.config.parts import DEFAULTS, PartRegistry
 from treadle.config.reader import check_settings

@@ -24,14 +24,7 @@ from treadle.config.part_files import idle_parts, missing
 from treadle.config.parts import PART_KINDS
 from treadle.config.reader import parse_roster, parse_settings, peek_source, read_roster, warnings_of
 from treadle.config.settings import KEYS, OWN_KEYS, SECTIONS, Settings
-from treadle.config.text import (
-    History,
-    Version,
-    section_values,
-    with_absolute_paths,
-    with_sections,
-    without_section,
-)
+from treadle.config.text import History, Version, section_values, with_absolute_paths, with_sections, without_section
 from treadle.config.trust import reason_against, trusted_owners
 from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.errors import ConfigError, UserError, unknown
@@ -125,12 +118,7 @@ def _reason_in(output: str) -> str:
     return next(iter([*named, *plain[-1:], *lines[-1:]]), "it said nothing").strip()
 
 
-def wait_until_runs(
-    rm: str,
-    policy: str,
-    earlier: dict[str, Any],
-    ca: Path | None = None,
-) -> None:
+def wait_until_runs(rm: str, policy: str, earlier: dict[str, Any], ca: Path | None = None) -> None:
     """Wait until a ResourceManager's engine runs a policy.
 
     Args:

@@ -87,10 +87,7 @@ class KernelCache:
     """The cache folder of this process: the configured one, a safe persistent one, or a private one."""
 
     def __init__(
-        self,
-        chosen: str = "",
-        environment: MutableMapping[str, str] = os.environ,
-        among: Iterable[Path] | None = None,
+        self, chosen: str = "", environment: MutableMapping[str, str] = os.environ, among: Iterable[Path] | None = None
     ) -> None:
         """Choose the folder; must run before numba is imported. A private folder is created now.
 

@@ -183,11 +183,7 @@ class _Reader:
     """Checks one document, collecting all its problems."""
 
     def __init__(
-        self,
-        document: YamlDocument,
-        parts: PartRegistry,
-        kept: Mapping[str, bytes] | None,
-        code: Code = Code.REFUSE,
+        self, document: YamlDocument, parts: PartRegistry, kept: Mapping[str, bytes] | None, code: Code = Code.REFUSE
     ) -> None:
         self._document = document
         self._parts = parts

@@ -405,13 +405,11 @@ class Listener(Parameters):
     """A port where Tez applications ask for plans and report; read when a sidecar starts (docs/plan-listener.md)."""
 
     address: str = Field(
-        default="",
-        description="An address of this host that nodes of the cluster reach; empty: there is no such port.",
+        default="", description="An address of this host that nodes of the cluster reach; empty: there is no such port."
     )
     port: int = Field(default=8047, ge=1, le=65_535, description="The same on each ResourceManager's host.")
     encrypt: bool = Field(
-        default=False,
-        description="Encrypt what AMs ask and report, with AES-GCM under the key of their attempt.",
+        default=False, description="Encrypt what AMs ask and report, with AES-GCM under the key of their attempt."
     )
     socket: AbsolutePath = Field(
         default="",

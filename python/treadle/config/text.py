@@ -46,11 +46,7 @@ def default_yaml(parts: PartRegistry = PARTS) -> str:
     for section, model in SECTIONS.items():
         lines += ["", *_comment((model.__doc__ or "").partition("\n")[0]), f"{section}:", *_fields(model, "  ")]
     lines += ["", *_engines()]
-    lines += [
-        "",
-        *_comment("The seed of random draws: equal seeds and equal events give equal proposals."),
-        "seed: 0",
-    ]
+    lines += ["", *_comment("The seed of random draws: equal seeds and equal events give equal proposals."), "seed: 0"]
     return "\n".join(lines) + "\n"
 
 
@@ -60,10 +56,7 @@ def _engines() -> list[str]:
         "Several engines on one cluster (docs/several-engines.md), in order; the first whose select matches an "
         "application serves it. Names are yours. Sections of this file that stand in an entry are that engine's."
     )
-    entry = [
-        *_fields(Select, "      "),
-        *_comment("Sections of this file, as policy: {order: {kind: srpt}}", "    "),
-    ]
+    entry = [*_fields(Select, "      "), *_comment("Sections of this file, as policy: {order: {kind: srpt}}", "    ")]
     lines = ["engines:", "  service:", "    select:", *entry]
     for name, field in Entry.keys().items():
         if name == "retry":

@@ -44,7 +44,7 @@ from treadle.dashboard.collector import CONTENT_TYPE, PARTS, Board, Collector
 from treadle.dashboard.history import LEVELS, SERIES_MAX, History
 from treadle.dashboard.reading import Reader
 from treadle.errors import UserError
-from treadle.log_lines import limited
+from treadle.processes import limited
 
 _PORTS: Final = {"http": 80, "https": 443}
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")

@@ -163,11 +163,7 @@ STAGES: Final = Table(
     "treadle_stages",
     METADATA,
     Column(
-        "profile",
-        Integer,
-        ForeignKey("treadle_profiles.id", ondelete="CASCADE"),
-        primary_key=True,
-        autoincrement=False,
+        "profile", Integer, ForeignKey("treadle_profiles.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
     ),
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
     Column("document", _LONG, nullable=False),  # the rest of a StageProfile, JSON: see documents.py

@@ -18,7 +18,7 @@ from treadle.errors import UserError
 from treadle.history.documents import profile_json, run_json
 from treadle.history.outcome import BrokenHistoryError, Files, Source, UnfinishedError
 from treadle.history.sources import SourceContent, read_source
-from treadle.process_limits import LEAST, lower_priority, peak_memory_mb
+from treadle.processes import LEAST, lower_priority, peak_memory_mb
 
 HEADER: Final = struct.Struct(">I")
 TEXT_MAX: Final = 2_000

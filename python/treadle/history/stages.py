@@ -98,13 +98,7 @@ _KILLED: Final = frozenset(
         codes.SIGTERM,
     }
 )
-_FAILED: Final = frozenset(
-    {
-        codes.KILLED_EXCEEDED_VMEM,
-        codes.KILLED_EXCEEDED_PMEM,
-        codes.KILLED_FOR_EXCESS_LOGS,
-    }
-)
+_FAILED: Final = frozenset({codes.KILLED_EXCEEDED_VMEM, codes.KILLED_EXCEEDED_PMEM, codes.KILLED_FOR_EXCESS_LOGS})
 
 
 def outcome_of(framework: Framework, exit_status: int) -> Outcome:

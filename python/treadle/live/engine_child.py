@@ -21,7 +21,7 @@ from typing import Final
 from treadle.errors import UserError
 from treadle.live.process import EXIT_MISTAKE, kernel_cache, loading
 from treadle.live.question_socket import Close, close_all
-from treadle.log_lines import log_to_stderr
+from treadle.processes import log_to_stderr
 from treadle.sidecar.child import LISTENS, READY, Work
 from treadle.sidecar.hub import LEASE_MS
 

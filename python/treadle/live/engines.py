@@ -74,13 +74,7 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
     folder = state_folder(config)
     observation = None if folder is None else open_observation(folder, closing)
     hub = Hub(
-        roster,
-        make,
-        clock_ns=time.monotonic_ns,
-        read_roster=read,
-        source=plans,
-        on_end=ended,
-        observation=observation,
+        roster, make, clock_ns=time.monotonic_ns, read_roster=read, source=plans, on_end=ended, observation=observation
     )
 
     def close(_: str) -> None:

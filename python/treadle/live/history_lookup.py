@@ -15,14 +15,7 @@ from treadle import events
 from treadle.am.quotas import Bounds, QuotaCache
 from treadle.events import INDEX_MAX, KEYS_AHEAD
 from treadle.history.profile import JobProfile, Measured, RecurrenceKey, predicted
-from treadle.history.splits import (
-    BYTES_MAX,
-    Places,
-    SplitMetaError,
-    SplitOrder,
-    open_staged,
-    read_splits,
-)
+from treadle.history.splits import BYTES_MAX, Places, SplitMetaError, SplitOrder, open_staged, read_splits
 from treadle.history.stages import Framework, JobState, StageTracker
 from treadle.wire.frames import Frame
 

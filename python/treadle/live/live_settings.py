@@ -24,7 +24,7 @@ from treadle.config.yaml_nodes import YamlDocument
 from treadle.engine import Engine
 from treadle.errors import ConfigError, Problem
 from treadle.policy.user_parts import PartFailure, Watch, unwatched
-from treadle.process_limits import prefer_oom_kill
+from treadle.processes import prefer_oom_kill
 
 
 def read_live_settings(config: Path | None, watch: Watch = unwatched) -> Settings:

@@ -29,8 +29,7 @@ from treadle.errors import UserError
 from treadle.history.profile import JobRun
 from treadle.history.store import StoredProfiles
 from treadle.live.plan_messages import CONTENT_MAX, NO_ATTEMPT, MessageKind, frame, run_to_bytes, stages_to_bytes
-from treadle.log_lines import LineLimit, log_to_stderr
-from treadle.process_limits import LISTENER, lower_priority
+from treadle.processes import LISTENER, LineLimit, log_to_stderr, lower_priority
 
 MEMORY_MAX: Final = 2 << 30
 """Resident bytes; a process that has more ends, and another one is started."""

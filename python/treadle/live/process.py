@@ -27,8 +27,7 @@ from treadle.config.settings import Kernels
 from treadle.errors import ConfigError, Problem, UserError
 from treadle.live.handshake import ConnectionFile, Greeting, new_secret, read_greeting, say
 from treadle.live.question_socket import Close, close_all
-from treadle.log_lines import log_to_stderr, shorten
-from treadle.process_limits import prefer_oom_kill, relaxed_gc
+from treadle.processes import log_to_stderr, prefer_oom_kill, relaxed_gc, shorten
 
 _log = logging.getLogger(__name__)
 

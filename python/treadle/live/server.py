@@ -41,7 +41,7 @@ from treadle.live.handshake import (
     opening,
     sidecar_code,
 )
-from treadle.log_lines import limited
+from treadle.processes import limited
 
 _log = logging.getLogger(__name__)
 

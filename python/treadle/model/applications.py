@@ -167,13 +167,7 @@ class ApplicationTable(Table):
 
     def _key(self, application: int) -> tuple[int, ...]:
         row = self.at[application]
-        return (
-            -int(row["priority"]),
-            int(row["cluster_timestamp"]),
-            int(row["id"]),
-            int(row["attempt"]),
-            application,
-        )
+        return (-int(row["priority"]), int(row["cluster_timestamp"]), int(row["id"]), int(row["attempt"]), application)
 
     def _take_out(self, applications: I32) -> None:
         """Remove applications from the list; absent ones are ignored."""

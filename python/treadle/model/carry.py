@@ -144,14 +144,7 @@ def hint_key(old: View, new: View, at: int, rows: I32, past: int, first_ahead: i
 
 @kernel
 def carry_hints(
-    old: View,
-    new: View,
-    model: HintTables,
-    apps: I32,
-    rows: I32,
-    chain: I32,
-    first_reserved: int,
-    first_ahead: int,
+    old: View, new: View, model: HintTables, apps: I32, rows: I32, chain: I32, first_reserved: int, first_ahead: int
 ) -> None:
     """Carry over task hints into ``model``; ``chain`` is scratch space, one element per row.
 

@@ -9,18 +9,7 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32, I64, U8
 from treadle.compiled.pair_map import PairMap, rows_of_pairs
-from treadle.model.tables import (
-    AM_USED,
-    LIMIT,
-    MAX_PARTITIONS,
-    USED,
-    ModelError,
-    Names,
-    Table,
-    grown,
-    largest,
-    own,
-)
+from treadle.model.tables import AM_USED, LIMIT, MAX_PARTITIONS, USED, ModelError, Names, Table, grown, largest, own
 
 
 class UserTable(Table):

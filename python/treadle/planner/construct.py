@@ -522,13 +522,7 @@ def justify(
 
 @kernel
 def justify_list(
-    problem: Problem,
-    turned: Problem,
-    space: Space,
-    schedule: Schedule,
-    stages: I64,
-    passes: int,
-    record: Record,
+    problem: Problem, turned: Problem, space: Space, schedule: Schedule, stages: I64, passes: int, record: Record
 ) -> int:
     """Decode a list and improve it, as `justify`."""
     return justify(problem, turned, space, schedule, stages, passes, record)

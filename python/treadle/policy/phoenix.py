@@ -401,10 +401,7 @@ class Contention(Keeper):
             for at in np.flatnonzero(self.ratio > 0.0).tolist()
             if at < len(wanted)
         ]
-        return {
-            "kinds": _sorted([Entry(kind, ratio) for kind, ratio in kinds.items()]),
-            "classes": _sorted(of_classes),
-        }
+        return {"kinds": _sorted([Entry(kind, ratio) for kind, ratio in kinds.items()]), "classes": _sorted(of_classes)}
 
 
 def seconds(wait_ms: float) -> str:

@@ -16,14 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I64, U8, Records
-from treadle.config.part_files import (
-    METHODS,
-    EstimateFilePart,
-    FilePart,
-    PartStoppedError,
-    interrupts,
-    where,
-)
+from treadle.config.part_files import METHODS, EstimateFilePart, FilePart, PartStoppedError, interrupts, where
 from treadle.errors import UserError
 from treadle.model.classes import ANY_NODE
 from treadle.model.cluster import Cluster
@@ -61,13 +54,7 @@ class ClusterView:
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        jobs: Jobs,
-        now_ms: int,
-        partition: int,
-        random: np.random.Generator,
-        durations_ms: F64,
+        self, cluster: Cluster, jobs: Jobs, now_ms: int, partition: int, random: np.random.Generator, durations_ms: F64
     ) -> None:
         self._cluster = cluster
         self._jobs = jobs

@@ -26,14 +26,7 @@ from treadle.workload.formats import GENERATORS, function_of_file, made, offered
 from treadle.workload.generate import poisson
 from treadle.workload.job import Framework, Job, Workload, arranged, dealt, scaled_to_load
 
-NAMES: Final = (
-    "fifo",
-    "fair",
-    "fifo-with-partitions",
-    "fifo-for-pending-apps",
-    "utilization",
-    "priority-utilization",
-)
+NAMES: Final = ("fifo", "fair", "fifo-with-partitions", "fifo-for-pending-apps", "utilization", "priority-utilization")
 """YARN's names, for leaves and for parents."""
 
 

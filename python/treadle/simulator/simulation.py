@@ -28,7 +28,7 @@ from treadle.events import Fate
 from treadle.planner.online import PlanSource
 from treadle.policy.user_parts import raise_if_failed
 from treadle.policy.watchdog import PartTimes, Stopwatch
-from treadle.process_limits import relaxed_gc
+from treadle.processes import relaxed_gc
 from treadle.simulator.build import Built, build
 from treadle.simulator.cluster import tables
 from treadle.simulator.cluster.tables import RowKind

@@ -238,10 +238,7 @@ class Summary:
                 name: {"work_ms": work, "mean_held": self.mean_held(name)} for name, work in self.work.items()
             },
             "distributions": {
-                name: {
-                    "mean": found.mean,
-                    **{f"p{100 * share:g}": found.quantile(share) for share in QUANTILES},
-                }
+                name: {"mean": found.mean, **{f"p{100 * share:g}": found.quantile(share) for share in QUANTILES}}
                 for name, found in self.distributions.items()
             },
             "frameworks": dict(self.frameworks),

@@ -16,14 +16,7 @@ from treadle.dag import Dag, Stage
 from treadle.errors import counted
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.reading import (
-    MS_MAX,
-    TASKS_MAX,
-    Progress,
-    checked,
-    read_values,
-    wrong,
-)
+from treadle.workload.reading import MS_MAX, TASKS_MAX, Progress, checked, read_values, wrong
 
 _MaybeMs = Annotated[int, Field(ge=-1, le=MS_MAX)]
 

@@ -24,14 +24,7 @@ from treadle_lab.bench.cluster import (
     write_report,
 )
 from treadle_lab.sls.load import CONTAINER_MB, MODES, BenchError, Kind, Mode, Workload
-from treadle_lab.sls.run import (
-    HEARTBEAT_MS,
-    P50,
-    P99,
-    Run,
-    Setting,
-    heartbeats_share,
-)
+from treadle_lab.sls.run import HEARTBEAT_MS, P50, P99, Run, Setting, heartbeats_share
 
 SLOTS: Final = 100_000
 """Containers that fit on the cluster at a time, unless the user says how many fit on a node."""

@@ -23,13 +23,7 @@ from treadle_lab.sls.load import BenchError
 NODES: Final = (100, 1_000, 5_000, 20_000)
 ROWS: Final = (100, 1_000, 10_000)
 LEAVES: Final = (1, 1_000)
-QUICK: Final = (
-    (100, 1_000, 1),
-    (1_000, 1_000, 1),
-    (1_000, 10_000, 1),
-    (1_000, 1_000, 1_000),
-    (5_000, 10_000, 1_000),
-)
+QUICK: Final = ((100, 1_000, 1), (1_000, 1_000, 1), (1_000, 10_000, 1), (1_000, 1_000, 1_000), (5_000, 10_000, 1_000))
 GOAL: Final = (5_000, 10_000, 1_000)
 DIMENSIONS: Final = ("nodes", "rows", "leaves")
 GOAL_S: Final = 10.0
@@ -219,11 +213,7 @@ def _figures(name: str, load: Load, times: _Times, placed: int, warnings: tuple[
 
 
 def grid_of(
-    nodes: Sequence[int] | None,
-    rows: Sequence[int] | None,
-    leaves: Sequence[int] | None,
-    *,
-    quick: bool = False,
+    nodes: Sequence[int] | None, rows: Sequence[int] | None, leaves: Sequence[int] | None, *, quick: bool = False
 ) -> list[tuple[int, int, int]]:
     """Return the configurations to measure: (nodes, rows, leaves)."""
     if quick and not (nodes or rows or leaves):

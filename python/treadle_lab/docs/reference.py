@@ -420,11 +420,7 @@ def _sections() -> Iterator[str]:
 
 def _engines() -> str:
     entry = {key: field for key, field in Entry.keys().items() if key not in {"select", "retry"}}
-    rows = [
-        *_rows(Select.keys(), "select."),
-        *_rows(entry),
-        *_rows(Retry.keys(), "retry."),
-    ]
+    rows = [*_rows(Select.keys(), "select."), *_rows(entry), *_rows(Retry.keys(), "retry.")]
     return ENGINES + table(HEADING, rows)
 
 

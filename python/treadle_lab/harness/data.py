@@ -26,12 +26,10 @@ class DataSet:
 
 GOOGLE: Final = DataSet("google-2011-tasks-25h", "Google's cluster trace of 2011, extract, CC-BY 4.0")
 FACEBOOK: Final = DataSet(
-    "swim-facebook/FB-2009_samples_24_times_1hr_0.tsv.xz",
-    "SWIM's sample of Facebook's cluster of 2009, BSD 3-clause",
+    "swim-facebook/FB-2009_samples_24_times_1hr_0.tsv.xz", "SWIM's sample of Facebook's cluster of 2009, BSD 3-clause"
 )
 FACEBOOK_2010: Final = DataSet(
-    "swim-facebook/FB-2010_samples_24_times_1hr_0.tsv.xz",
-    "SWIM's sample of Facebook's cluster of 2010, BSD 3-clause",
+    "swim-facebook/FB-2010_samples_24_times_1hr_0.tsv.xz", "SWIM's sample of Facebook's cluster of 2010, BSD 3-clause"
 )
 TPCH: Final = DataSet("tpch-spark-cloudlab", "TPC-H's DAGs measured on Spark, MIT")
 OMEGA: Final = DataSet("omega-simulator/runs.csv", "runs of Omega's lightweight simulator, made for this project")

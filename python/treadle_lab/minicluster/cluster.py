@@ -213,10 +213,7 @@ class MiniCluster:
     """
 
     def __init__(
-        self,
-        settings: ClusterSettings | None = None,
-        folder: Path | None = None,
-        say: Say = lambda _: None,
+        self, settings: ClusterSettings | None = None, folder: Path | None = None, say: Say = lambda _: None
     ) -> None:
         self.settings = settings or ClusterSettings()
         self.folder = (folder or build_folder() / "minicluster").resolve()
@@ -547,13 +544,7 @@ def write_yarn(cluster: MiniCluster) -> Path:
 
 
 def sleep_job(
-    cluster: MiniCluster,
-    queue: str,
-    maps: int,
-    reduces: int,
-    task_ms: int,
-    memory_mb: int,
-    tags: Sequence[str],
+    cluster: MiniCluster, queue: str, maps: int, reduces: int, task_ms: int, memory_mb: int, tags: Sequence[str]
 ) -> list[str]:
     """Return the command line of a MapReduce job whose tasks ask for so much memory, MiB, and sleep."""
     shape = ("-m", str(maps), "-r", str(reduces), "-mt", str(task_ms), "-rt", str(task_ms))

@@ -331,10 +331,7 @@ def _most_tasks(workload: CellWorkload, running: RunningJobs, workers: WorkerPol
 
 
 def _of_jobs(
-    architecture: Architecture,
-    workload: CellWorkload,
-    running: RunningJobs,
-    decision: Mapping[JobKind, DecisionTime],
+    architecture: Architecture, workload: CellWorkload, running: RunningJobs, decision: Mapping[JobKind, DecisionTime]
 ) -> dict[str, Any]:
     """Return the columns of jobs, those that run at the start last."""
     jobs, started = len(workload), len(running)

@@ -71,12 +71,7 @@ _AT_HEARTBEATS: Final = {
 MODES: Final[dict[str, Mode]] = {
     mode.name: mode
     for mode in (
-        Mode(
-            name="sync",
-            kind=Kind.STOCK,
-            scheduler_class=_STOCK,
-            capacity_settings=_AT_HEARTBEATS,
-        ),
+        Mode(name="sync", kind=Kind.STOCK, scheduler_class=_STOCK, capacity_settings=_AT_HEARTBEATS),
         Mode(
             name="observe",
             kind=Kind.OBSERVER,

@@ -24,7 +24,7 @@ from treadle.history.outcome import BYTES_MAX, BrokenHistoryError, Files, Refuse
 from treadle.history.reader import LIMITS, HistoryReader, Limits, ReaderChild
 from treadle.history.sources import DEPTH_MAX, find_sources
 from treadle.history.store import ProfileStore
-from treadle.process_limits import LEAST
+from treadle.processes import LEAST
 
 zstandard = pytest.importorskip("zstandard")
 

@@ -30,16 +30,7 @@ from treadle.policy.slearn.estimates import (
     tasks_within_quota,
     widest_ahead,
 )
-from treadle.policy.slearn.table import (
-    MAPS,
-    OPEN,
-    RUNS_PILOTS,
-    THIN,
-    UNKNOWN,
-    PilotKeeper,
-    Sampled,
-    is_of_stage,
-)
+from treadle.policy.slearn.table import MAPS, OPEN, RUNS_PILOTS, THIN, UNKNOWN, PilotKeeper, Sampled, is_of_stage
 from treadle.policy.state import UNBOUNDED
 from treadle.policy.work import add_up_nodes
 from treadle.yarn.codes import FAILED_MAP, REDUCE
@@ -605,8 +596,7 @@ class PilotsParameters(Parameters):
         default=60_000, ge=1000, le=2**40, description="An AM that has asked for nothing by then counts as started."
     )
     tez: bool = Field(
-        default=False,
-        description="Whether Tez is sampled too; only for clusters where Tez does not reuse containers.",
+        default=False, description="Whether Tez is sampled too; only for clusters where Tez does not reuse containers."
     )
     pilot_timeout_ms: int = Field(
         default=600_000, ge=1000, le=2**40, description="A pilot that has run for longer is replaced by one more."

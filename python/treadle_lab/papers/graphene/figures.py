@@ -7,8 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from treadle_lab.papers.graphene import paper
-from treadle_lab.papers.graphene.experiment import Outcome
+from treadle_lab.papers.graphene.experiment import (
+    HALF_SHORTER_PERCENT,
+    LOST,
+    MEDIAN_SHORTER_PERCENT,
+    THROUGHPUT_HIGHER_PERCENT,
+    Outcome,
+)
 from treadle_lab.papers.graphene.jobs import BASELINES, higher_percent
 from treadle_lab.papers.graphene.simulations import (
     Result,
@@ -31,13 +36,13 @@ def _gap_median(ours: Result, base: Result) -> float:
 
 
 ONLINE: Mapping[str, tuple[Measure, float | None]] = {
-    "median shorter than": (median_shorter, paper.MEDIAN_SHORTER_PERCENT),
-    "median gap to": (_gap_median, paper.HALF_SHORTER_PERCENT),
+    "median shorter than": (median_shorter, MEDIAN_SHORTER_PERCENT),
+    "median gap to": (_gap_median, HALF_SHORTER_PERCENT),
     "mean shorter than": (mean_shorter, None),
 }
 """Measures of jobs that arrive, in percent of a baseline, with the paper's figure of Graphene over breadth first."""
 THROUGHPUT = "throughput over"
-BATCH: Mapping[str, tuple[Measure, float | None]] = {THROUGHPUT: (throughput_higher, paper.THROUGHPUT_HIGHER_PERCENT)}
+BATCH: Mapping[str, tuple[Measure, float | None]] = {THROUGHPUT: (throughput_higher, THROUGHPUT_HIGHER_PERCENT)}
 
 LAYOUTS = {
     "graphene-online": Layout("Completion times against each baseline", ("workload", "")),
@@ -59,7 +64,7 @@ def results_of(outcomes: Sequence[Outcome]) -> Results:
         ],
     }
     facts = {"seeds": [each.seed for each in outcomes], "wall_s": sum(each.wall_s for each in outcomes)}
-    return Results(LAYOUTS, rows, facts | {"lost": list(paper.LOST)})
+    return Results(LAYOUTS, rows, facts | {"lost": list(LOST)})
 
 
 def _each(runs: Runs) -> Iterator[tuple[int, str, str, Mapping[str, Result]]]:

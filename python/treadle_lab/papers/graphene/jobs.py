@@ -103,13 +103,7 @@ QUEUE: Final = "one"
 def arrivals(shape: JobShape, mix: Mix, seed: int, jobs: int, load: float) -> Workload:
     """Return jobs that arrive so that their work is ``load`` times the cluster's capacity."""
     return poisson(
-        seed,
-        jobs,
-        shape=shape,
-        capacity=mix.capacity(),
-        load=load,
-        queues={QUEUE: 1.0},
-        framework=Framework.TEZ,
+        seed, jobs, shape=shape, capacity=mix.capacity(), load=load, queues={QUEUE: 1.0}, framework=Framework.TEZ
     )
 
 
@@ -216,22 +210,10 @@ set up, its DefaultResourceCalculator, which the capacity scheduler has by defau
 CP: Final = Scheme("cp", "Tez + critical path + capacity", STOCK, "critical_path")
 TETRIS: Final = Scheme("tetris", "Tez + Tetris", PACKED)
 TETRIS_ALL: Final = Scheme(
-    "tetris-all",
-    "Tez + Tetris over all runnable tasks",
-    PACKED | {"fit": ("tetris", {"all_priorities": True})},
+    "tetris-all", "Tez + Tetris over all runnable tasks", PACKED | {"fit": ("tetris", {"all_priorities": True})}
 )
 """`TETRIS` sees a job's first priority alone, in Tez's order; this one all that could run, as the paper's does."""
 ORDER_CAPACITY: Final = Scheme("graphene-capacity", "Tez + Graphene's order + capacity", STOCK, "plan", ORDERED)
 ORDER_TETRIS: Final = Scheme("graphene-tetris", "Tez + Graphene's order + Tetris", PACKED, "plan", ORDERED)
 GRAPHENE: Final = Scheme("graphene", "Graphene", PACKED, "plan", PLANNED)
-SCHEMES: Final = (
-    BFS,
-    BFS_CORES,
-    BFS_MEMORY,
-    CP,
-    TETRIS,
-    TETRIS_ALL,
-    ORDER_CAPACITY,
-    ORDER_TETRIS,
-    GRAPHENE,
-)
+SCHEMES: Final = (BFS, BFS_CORES, BFS_MEMORY, CP, TETRIS, TETRIS_ALL, ORDER_CAPACITY, ORDER_TETRIS, GRAPHENE)

@@ -354,11 +354,7 @@ def _plain_jobs(workload: Workload) -> list[Any]:
 
 def document_of(result: Result) -> dict[str, Any]:
     """Return a result as JSON takes it."""
-    return {
-        "completion_ms": result.completion_ms.tolist(),
-        "makespan_ms": result.makespan_ms,
-        "wall_s": result.wall_s,
-    }
+    return {"completion_ms": result.completion_ms.tolist(), "makespan_ms": result.makespan_ms, "wall_s": result.wall_s}
 
 
 def result_of(document: Mapping[str, Any]) -> Result:

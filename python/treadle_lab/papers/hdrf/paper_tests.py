@@ -135,12 +135,7 @@ TESTS: Mapping[str, HdrfTest] = MappingProxyType(
             node=5,
             nodes=2,
             groups={"n1": {"n1.1": (1, 0)}, "n2": {"n2.1": (1, 0), "n2.2": (0, 1)}},
-            steps=(
-                Step(join=("n1.1",)),
-                Step(join=("n2.1", "n2.2")),
-                Step(leave=("n2.2",)),
-                Step(join=("n2.2",)),
-            ),
+            steps=(Step(join=("n1.1",)), Step(join=("n2.1", "n2.2")), Step(leave=("n2.2",)), Step(join=("n2.2",))),
         ),
         "B": HdrfTest(
             "B",
@@ -153,11 +148,7 @@ TESTS: Mapping[str, HdrfTest] = MappingProxyType(
                 "n3": {"n3.1": (1, 0), "n3.2": (0, 1)},
                 "n4": {"n4.1": (0, 1)},
             },
-            steps=(
-                Step(join=("n1.1", "n2.1", "n3.1", "n3.2", "n4.1")),
-                Step(leave=("n3.2",)),
-                Step(join=("n3.2",)),
-            ),
+            steps=(Step(join=("n1.1", "n2.1", "n3.1", "n3.2", "n4.1")), Step(leave=("n3.2",)), Step(join=("n3.2",))),
         ),
         "C": HdrfTest(
             "C",

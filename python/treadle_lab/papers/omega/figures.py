@@ -80,10 +80,7 @@ class Sweeps:
                 surface((0.1, 10.0), (0.005, 0.5)),
             ),
             Figure(
-                "13",
-                "batch jobs dealt among three schedulers",
-                balanced(_BATCH_S),
-                balanced((4.0, 10.0, 20.0, 30.0)),
+                "13", "batch jobs dealt among three schedulers", balanced(_BATCH_S), balanced((4.0, 10.0, 20.0, 30.0))
             ),
             Figure("14", "coarse conflicts, gang transactions", jobs(_MODES, _T_JOB_S[:-2]), jobs(_MODES, (10.0,))),
         )
@@ -236,10 +233,7 @@ BATCH: Final = {
     "mean wait of batch jobs (s)": _wait(JobKind.BATCH),
     "conflict fraction": conflicts,
 }
-SERVICE: Final = {
-    "conflict fraction, service": service_conflicts,
-    "busyness of the service scheduler": _busy("S"),
-}
+SERVICE: Final = {"conflict fraction, service": service_conflicts, "busyness of the service scheduler": _busy("S")}
 
 
 def _against_t_job(outcomes: Outcomes, measures: Mapping[str, Measure], label: str) -> list[Panel]:

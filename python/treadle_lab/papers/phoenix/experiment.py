@@ -17,13 +17,7 @@ from treadle_lab.models.kernels import Progress, on_all_cores
 from treadle_lab.models.worker_state import Trace, google_trace
 from treadle_lab.models.workers import RELAXED_SLOWDOWN, SYSTEMS, Eligible, Outcome, simulate_workers, warm_up
 from treadle_lab.papers.phoenix.central import CENTRAL, CentralRun, run_central
-from treadle_lab.papers.phoenix.constraints import (
-    CONSTRAINED,
-    KINDS,
-    TraceConstraints,
-    eligible_of,
-    made_for,
-)
+from treadle_lab.papers.phoenix.constraints import CONSTRAINED, KINDS, TraceConstraints, eligible_of, made_for
 
 Flags = npt.NDArray[np.bool_]
 Row = dict[str, str | int | float | None]

@@ -69,10 +69,7 @@ def shipped() -> tuple[Scheme, Scheme]:
 
     The plain model supports neither. The second uses predictions of the history store.
     """
-    return (
-        _ready_made("shipped", "slearn", ""),
-        _ready_made("shipped-history", "slearn-history", "stored"),
-    )
+    return (_ready_made("shipped", "slearn", ""), _ready_made("shipped-history", "slearn-history", "stored"))
 
 
 def shipped_apart() -> tuple[Scheme, ...]:
@@ -146,11 +143,7 @@ def _dag_combined() -> Scheme:
 
 OF_DAGS: Final = ("3sigma", "point", "3sigma-paper", "point-paper", "las", "fifo", "oracle")
 
-DAG_SCHEMES: Final = (
-    _dag_slearn(),
-    _dag_combined(),
-    *(scheme for scheme in SCHEMES if scheme.name in OF_DAGS),
-)
+DAG_SCHEMES: Final = (_dag_slearn(), _dag_combined(), *(scheme for scheme in SCHEMES if scheme.name in OF_DAGS))
 """SLearn-DAG, ours, and the baselines: a DAG's size is the sum of its stages'."""
 
 

@@ -25,7 +25,7 @@ from treadle_lab.cli._experiments import (
     say_seeds,
     simulating,
 )
-from treadle_lab.papers.graphene.paper import LOST, Part
+from treadle_lab.papers.graphene.experiment import LOST, Part
 
 if TYPE_CHECKING:
     from treadle_lab.papers.graphene.sls import Size
