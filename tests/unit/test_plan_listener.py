@@ -757,9 +757,7 @@ def test_the_golden_request_says_what_the_dag_is() -> None:
             golden_vertex(3, "last", 1, {0: False, 2: False}),
         ),
     )
-    assert (
-        request(GOLDEN_KEY, bytes(CHALLENGE.size), Kind.PLAN, GOLDEN_ATTEMPT, 5, body, bytes(NONCE_BYTES)) == content
-    )
+    assert request(GOLDEN_KEY, bytes(CHALLENGE.size), Kind.PLAN, GOLDEN_ATTEMPT, 5, body, bytes(NONCE_BYTES)) == content
 
 
 @pytest.mark.parametrize("sealed", [False, True])

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from treadle.compiled.functions import inner, kernel
-from treadle.planner.problem import FOREVER, I64, OVERFLOW, Order, Problem, Record, Schedule, Space
+from treadle.planner.problem import FOREVER, I64, OVERFLOW, Order, Problem, Schedule, Space
 
 
 @inner
-def clear(problem: Problem, space: Space, schedule: Schedule, record: Record) -> None:
+def clear(problem: Problem, space: Space, schedule: Schedule) -> None:
     """Empty the space and the schedule."""
-    record.used[0] = 0
+    schedule.used[0] = 0
     for m in range(problem.machines):
         space.size[m] = 1
         space.time[m, 0] = -FOREVER
@@ -26,7 +26,7 @@ def clear(problem: Problem, space: Space, schedule: Schedule, record: Record) ->
 
 
 @inner
-def mirror(problem: Problem, space: Space, schedule: Schedule, record: Record) -> None:
+def mirror(problem: Problem, space: Space, schedule: Schedule) -> None:
     """Reverse time: an interval from a to b becomes -b to -a."""
     for m in range(problem.machines):
         size = space.size[m]
@@ -39,8 +39,8 @@ def mirror(problem: Problem, space: Space, schedule: Schedule, record: Record) -
             space.time[m, i], space.time[m, j] = -space.time[m, j], -space.time[m, i]
             i += 1
             j -= 1
-    for i in range(min(len(record.rows), record.used[0])):
-        record.rows[i, 0] = -(record.rows[i, 0] + record.rows[i, 4] * problem.duration[record.rows[i, 1]])
+    for i in range(min(len(schedule.rows), schedule.used[0])):
+        schedule.rows[i, 0] = -(schedule.rows[i, 0] + schedule.rows[i, 4] * problem.duration[schedule.rows[i, 1]])
     for s in range(len(problem.tasks)):
         if schedule.placed[s]:
             schedule.first[s], schedule.last[s] = -schedule.last[s], -schedule.first[s]
@@ -202,28 +202,26 @@ def sink(space: Space, at: int, count: int) -> None:
 
 
 @inner
-def note(record: Record, start: int, s: int, m: int, copies: int, length: int) -> None:
+def note(schedule: Schedule, start: int, s: int, m: int, copies: int, length: int) -> None:
     """Record the start of tasks; extends the previous record if it continues that one."""
-    count = record.used[0]
-    if 0 < count <= len(record.rows):
-        rows, at = record.rows, count - 1
+    count = schedule.used[0]
+    if 0 < count <= len(schedule.rows):
+        rows, at = schedule.rows, count - 1
         same = rows[at, 1] == s and rows[at, 2] == m and rows[at, 3] == copies
         if same and length > 0 and rows[at, 0] + rows[at, 4] * length == start:
             rows[at, 4] += 1
             return
-    if count < len(record.rows):
-        record.rows[count, 0] = start
-        record.rows[count, 1] = s
-        record.rows[count, 2] = m
-        record.rows[count, 3] = copies
-        record.rows[count, 4] = 1
-    record.used[0] = count + 1
+    if count < len(schedule.rows):
+        schedule.rows[count, 0] = start
+        schedule.rows[count, 1] = s
+        schedule.rows[count, 2] = m
+        schedule.rows[count, 3] = copies
+        schedule.rows[count, 4] = 1
+    schedule.used[0] = count + 1
 
 
 @inner
-def place_tasks(
-    problem: Problem, space: Space, schedule: Schedule, s: int, first: int, end: int, earliest: int, record: Record
-) -> int:
+def place_tasks(problem: Problem, space: Space, schedule: Schedule, s: int, first: int, end: int, earliest: int) -> int:
     """Place a stage's tasks ``first`` to ``end - 1`` into the earliest slots from ``earliest`` on."""
     for m in range(problem.machines):
         offer(problem, space, m, s, earliest, end - first)
@@ -235,8 +233,8 @@ def place_tasks(
         start, copies = space.slot[m], min(space.copies[m], end - first)
         if take(problem, space, m, s, start, copies) < 0:
             return OVERFLOW
-        if len(record.rows):
-            note(record, start, s, m, copies, problem.duration[s])
+        if len(schedule.rows):
+            note(schedule, start, s, m, copies, problem.duration[s])
         put(problem, schedule, s, first, first + copies, start)
         first += copies
         if first == end:
@@ -267,7 +265,7 @@ def put(problem: Problem, schedule: Schedule, s: int, first: int, end: int, star
 
 
 @inner
-def place(problem: Problem, space: Space, schedule: Schedule, s: int, base: int, record: Record) -> int:
+def place(problem: Problem, space: Space, schedule: Schedule, s: int, base: int) -> int:
     """Place a stage after its predecessors, at ``base`` or later; return OVERFLOW if the space is too small."""
     earliest = after_others(problem, schedule, s, base)
     single = False
@@ -286,9 +284,9 @@ def place(problem: Problem, space: Space, schedule: Schedule, s: int, base: int,
             start = after_partners(problem, schedule, s, group, earliest)
         if problem.duration[s] == 0:
             put(problem, schedule, s, first, end, start)
-            if len(record.rows):
-                note(record, start, s, 0, end - first, 0)
-        elif place_tasks(problem, space, schedule, s, first, end, start, record) < 0:
+            if len(schedule.rows):
+                note(schedule, start, s, 0, end - first, 0)
+        elif place_tasks(problem, space, schedule, s, first, end, start) < 0:
             return OVERFLOW
         first = end
     return 0
@@ -323,14 +321,7 @@ def span(schedule: Schedule, stages: int) -> int:
 
 @inner
 def place_part(
-    problem: Problem,
-    space: Space,
-    schedule: Schedule,
-    order: Order,
-    part: I64,
-    wanted: int,
-    priority: I64,
-    record: Record,
+    problem: Problem, space: Space, schedule: Schedule, order: Order, part: I64, wanted: int, priority: I64
 ) -> int:
     """Place a subset: always the ready stage with the highest priority, as early as possible.
 
@@ -342,7 +333,7 @@ def place_part(
     while count > 0:
         s = pick_ready(problem, order, count, priority)
         count -= 1
-        if place(problem, space, schedule, s, base, record) < 0:
+        if place(problem, space, schedule, s, base) < 0:
             return OVERFLOW
         for e in range(problem.after_at[s], problem.after_at[s + 1]):
             other = problem.after[e]
@@ -429,14 +420,13 @@ def construct(
     steps: int,
     forward_priority: I64,
     backward_priority: I64,
-    record: Record,
 ) -> int:
     """Place T, then ``steps`` of the other subsets; return the length of the schedule, or OVERFLOW.
 
     ``turned`` is the reversed problem; ``troublesome`` and ``siblings`` are the directions of T and, where S comes
     right after it, of S. The schedule starts at 0.
     """
-    clear(problem, space, schedule, record)
+    clear(problem, space, schedule)
     at = FORWARD
     for step in range(-1, steps):
         subset = TROUBLESOME
@@ -445,22 +435,22 @@ def construct(
             subset = subset_at(order_code, step)
             direction = direction_of(subset, order_code, siblings)
         if direction != at:
-            mirror(problem, space, schedule, record)
+            mirror(problem, space, schedule)
             at = direction
         if direction == FORWARD:
-            done = place_part(problem, space, schedule, order, part, subset, forward_priority, record)
+            done = place_part(problem, space, schedule, order, part, subset, forward_priority)
         else:
-            done = place_part(turned, space, schedule, order, part, subset, backward_priority, record)
+            done = place_part(turned, space, schedule, order, part, subset, backward_priority)
         if done < 0:
             return OVERFLOW
     if at == BACKWARD:
-        mirror(problem, space, schedule, record)
-    shift(problem, schedule, record)
+        mirror(problem, space, schedule)
+    shift(problem, schedule)
     return span(schedule, len(problem.tasks))
 
 
 @inner
-def shift(problem: Problem, schedule: Schedule, record: Record) -> None:
+def shift(problem: Problem, schedule: Schedule) -> None:
     """Shift the schedule to start at 0."""
     first = earliest(problem, schedule)
     for s in range(len(problem.tasks)):
@@ -470,16 +460,16 @@ def shift(problem: Problem, schedule: Schedule, record: Record) -> None:
             for g in range(problem.group_at[s], problem.group_at[s + 1]):
                 schedule.low[g] -= first
                 schedule.high[g] -= first
-    for i in range(min(len(record.rows), record.used[0])):
-        record.rows[i, 0] -= first
+    for i in range(min(len(schedule.rows), schedule.used[0])):
+        schedule.rows[i, 0] -= first
 
 
 @inner
-def decode(problem: Problem, space: Space, schedule: Schedule, stages: I64, record: Record) -> int:
+def decode(problem: Problem, space: Space, schedule: Schedule, stages: I64) -> int:
     """Place all stages in the order of a list, each as early as possible; return the makespan, or OVERFLOW."""
-    clear(problem, space, schedule, record)
+    clear(problem, space, schedule)
     for s in stages:
-        if place(problem, space, schedule, s, 0, record) < 0:
+        if place(problem, space, schedule, s, 0) < 0:
             return OVERFLOW
     return span(schedule, len(problem.tasks))
 
@@ -500,29 +490,25 @@ def sort_by_end(schedule: Schedule, stages: I64) -> None:
 
 
 @inner
-def justify(
-    problem: Problem, turned: Problem, space: Space, schedule: Schedule, stages: I64, passes: int, record: Record
-) -> int:
+def justify(problem: Problem, turned: Problem, space: Space, schedule: Schedule, stages: I64, passes: int) -> int:
     """Decode a list forward, then ``passes`` times backward and forward again by ends (Valls et al., EJOR 165, 2005).
 
     The list ends as the order of starts of the result; returns the makespan, which no pass makes longer where stages
     are single tasks, or OVERFLOW.
     """
-    length = decode(problem, space, schedule, stages, record)
+    length = decode(problem, space, schedule, stages)
     for _ in range(passes):
         if length < 0:
             return OVERFLOW
         sort_by_end(schedule, stages)
-        if decode(turned, space, schedule, stages, record) < 0:
+        if decode(turned, space, schedule, stages) < 0:
             return OVERFLOW
         sort_by_end(schedule, stages)
-        length = decode(problem, space, schedule, stages, record)
+        length = decode(problem, space, schedule, stages)
     return length
 
 
 @kernel
-def justify_list(
-    problem: Problem, turned: Problem, space: Space, schedule: Schedule, stages: I64, passes: int, record: Record
-) -> int:
+def justify_list(problem: Problem, turned: Problem, space: Space, schedule: Schedule, stages: I64, passes: int) -> int:
     """Decode a list and improve it, as `justify`."""
-    return justify(problem, turned, space, schedule, stages, passes, record)
+    return justify(problem, turned, space, schedule, stages, passes)

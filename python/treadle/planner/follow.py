@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle.compiled.functions import inner, kernel
 from treadle.planner.construct import group_end, group_of, justify, note, put, sort_by_end
-from treadle.planner.problem import F64, I64, OVERFLOW, U64, Cluster, Order, Problem, Record, Schedule, Space
+from treadle.planner.problem import F64, I64, OVERFLOW, U64, Cluster, Order, Problem, Schedule, Space
 
 # Places in `Cluster.counters`.
 READY: Final = 0
@@ -143,9 +143,7 @@ def copies_that_fit(problem: Problem, cluster: Cluster, m: int, s: int, wanted: 
 
 
 @inner
-def start(
-    problem: Problem, cluster: Cluster, schedule: Schedule, s: int, m: int, count: int, now: int, record: Record
-) -> int:
+def start(problem: Problem, cluster: Cluster, schedule: Schedule, s: int, m: int, count: int, now: int) -> int:
     """Start tasks of a stage on a machine; return OVERFLOW if too many batches run."""
     length = problem.duration[s]
     if length > 0:
@@ -154,8 +152,8 @@ def start(
     first = cluster.started[s]
     cluster.started[s] = first + count
     put(problem, schedule, s, first, first + count, now)
-    if len(record.rows):
-        note(record, now, s, m, count, length)
+    if len(schedule.rows):
+        note(schedule, now, s, m, count, length)
     return push(cluster, now + length, s, m, count)
 
 
@@ -205,19 +203,17 @@ def remove_ready(cluster: Cluster, at: int) -> None:
 
 
 @inner
-def start_stage(
-    problem: Problem, cluster: Cluster, schedule: Schedule, s: int, wanted: int, now: int, record: Record
-) -> int:
+def start_stage(problem: Problem, cluster: Cluster, schedule: Schedule, s: int, wanted: int, now: int) -> int:
     """Start up to ``wanted`` tasks of a stage wherever they fit; return their number, or OVERFLOW."""
     left = wanted
     machines = problem.machines if cluster.fresh[s] else cluster.counters[TOUCHED]
     if problem.duration[s] == 0:
-        return wanted if start(problem, cluster, schedule, s, 0, wanted, now, record) == 0 else OVERFLOW
+        return wanted if start(problem, cluster, schedule, s, 0, wanted, now) == 0 else OVERFLOW
     for i in range(machines):
         m = i if cluster.fresh[s] else cluster.touched[i]
         count = copies_that_fit(problem, cluster, m, s, left)
         if count > 0:
-            if start(problem, cluster, schedule, s, m, count, now, record) < 0:
+            if start(problem, cluster, schedule, s, m, count, now) < 0:
                 return OVERFLOW
             left -= count
             if left == 0:
@@ -226,7 +222,7 @@ def start_stage(
 
 
 @inner
-def start_by_rank(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, now: int, record: Record) -> int:
+def start_by_rank(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, now: int) -> int:
     """Start whatever fits, the lowest rank first; return OVERFLOW if too many batches run."""
     sort_ready(problem, cluster, key)
     at = 0  # the ones before it cannot start now
@@ -238,7 +234,7 @@ def start_by_rank(problem: Problem, cluster: Cluster, schedule: Schedule, key: I
             at += 1
             continue
         wanted = min(most, group_end(problem, s, first)) - first
-        count = start_stage(problem, cluster, schedule, s, wanted, now, record)
+        count = start_stage(problem, cluster, schedule, s, wanted, now)
         if count < 0:
             return OVERFLOW
         if count == wanted:
@@ -271,9 +267,7 @@ def best_packed(problem: Problem, cluster: Cluster, rates: F64, m: int) -> int:
 
 
 @inner
-def start_by_packing(
-    problem: Problem, cluster: Cluster, schedule: Schedule, rates: F64, now: int, record: Record
-) -> int:
+def start_by_packing(problem: Problem, cluster: Cluster, schedule: Schedule, rates: F64, now: int) -> int:
     """Let each machine take the tasks that pack best, one by one; return OVERFLOW if too many batches run."""
     for m in range(problem.machines):
         while True:
@@ -281,7 +275,7 @@ def start_by_packing(
             if at < 0:
                 break
             s = cluster.ready[at]
-            if start(problem, cluster, schedule, s, m, 1, now, record) < 0:
+            if start(problem, cluster, schedule, s, m, 1, now) < 0:
                 return OVERFLOW
             if cluster.started[s] == problem.tasks[s]:
                 remove_ready(cluster, at)
@@ -302,13 +296,13 @@ def finish_empty(problem: Problem, cluster: Cluster, schedule: Schedule, now: in
 
 
 @inner
-def follow(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, rates: F64, record: Record) -> int:
+def follow(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, rates: F64) -> int:
     """Run the DAG, by the ranks of its groups in ``key`` or, if ``rates`` are given, by packing; return the makespan.
 
     OVERFLOW if the cluster's heap is too small.
     """
     reset(problem, cluster, schedule)
-    record.used[0] = 0
+    schedule.used[0] = 0
     now = 0
     for s in range(len(problem.tasks)):
         if cluster.waiting[s] == 0:
@@ -316,9 +310,9 @@ def follow(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, rat
     while True:
         finish_empty(problem, cluster, schedule, now)
         if len(rates):
-            done = start_by_packing(problem, cluster, schedule, rates, now, record)
+            done = start_by_packing(problem, cluster, schedule, rates, now)
         else:
-            done = start_by_rank(problem, cluster, schedule, key, now, record)
+            done = start_by_rank(problem, cluster, schedule, key, now)
         if done < 0:
             return OVERFLOW
         if cluster.counters[RUNS] == 0:
@@ -327,9 +321,9 @@ def follow(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, rat
 
 
 @kernel
-def follow_plan(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, rates: F64, record: Record) -> int:
+def follow_plan(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, rates: F64) -> int:
     """Run the DAG; see `follow`."""
-    return follow(problem, cluster, schedule, key, rates, record)
+    return follow(problem, cluster, schedule, key, rates)
 
 
 IN_SPACE: Final = 0
@@ -454,25 +448,24 @@ def follow_list(
     passes: int,
     key: I64,
     rates: F64,
-    record: Record,
 ) -> int:
     """Follow a list, then ``passes`` times the ends of the result, backward and forward; return the best makespan.
 
     The list becomes the best one; ``kept`` is scratch of its length.
     """
     rank_by_list(problem, stages, key)
-    best = follow(problem, cluster, schedule, key, rates, record)
+    best = follow(problem, cluster, schedule, key, rates)
     copy(stages, kept)
     for _ in range(passes):
         if best < 0:
             return OVERFLOW
         sort_by_end(schedule, stages)
         rank_by_list(problem, stages, key)
-        if follow(turned, cluster, schedule, key, rates, record) < 0:
+        if follow(turned, cluster, schedule, key, rates) < 0:
             return OVERFLOW
         sort_by_end(schedule, stages)
         rank_by_list(problem, stages, key)
-        length = follow(problem, cluster, schedule, key, rates, record)
+        length = follow(problem, cluster, schedule, key, rates)
         if length < 0:
             return OVERFLOW
         if length < best:
@@ -503,7 +496,6 @@ def breed(
     mode: int,
     key: I64,
     rates: F64,
-    record: Record,
 ) -> int:
     """Make children ``first`` to ``end - 1`` of the ``alive`` lists; return OVERFLOW if arrays were too small."""
     start = seed[0]
@@ -515,13 +507,11 @@ def breed(
         cross(seed, lists[mother], lists[father], children[at], order.waiting, at + 1)
         mutate(problem, seed, children[at], per_mille)
         if mode == IN_SPACE:
-            length = justify(problem, turned, space, schedule, children[at], passes, record)
+            length = justify(problem, turned, space, schedule, children[at], passes)
             if length >= 0:
                 sort_by_start(schedule, children[at])
         else:
-            length = follow_list(
-                problem, turned, cluster, schedule, children[at], order.ready, passes, key, rates, record
-            )
+            length = follow_list(problem, turned, cluster, schedule, children[at], order.ready, passes, key, rates)
         if length < 0:
             seed[0] = start
             return OVERFLOW

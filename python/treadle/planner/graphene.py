@@ -111,7 +111,7 @@ def packing_scores(problem: Problem) -> F64:
 
 
 def divisions(problem: Problem, structure: Structure, *, paper_only: bool) -> Iterator[I64]:
-    """Yield each division of the stages into T, S, P, C (`kernel.construct`), no T twice, T never empty.
+    """Yield each division of the stages into T, S, P, C (`treadle.planner.construct`), no T twice, T never empty.
 
     All of {LongScore >= l or FragScore <= f}, closed, for l and f on the grid; unless ``paper_only`` also with the
     packing score for the FragScore. Thresholds that pick the same stages count once, and so do sets seen before.

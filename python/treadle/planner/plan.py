@@ -40,7 +40,6 @@ class Workspace:
         self.space = arrays.new_space(problem, min(2 * tasks + 4, 4 * stages + 2 * GROUPS_MAX))
         self.cluster = arrays.new_cluster(problem, min(tasks + stages + 1, 4096))
         """Both grow where they turn out too small."""
-        self.record = arrays.new_record(0)
         self.key = np.zeros(int(problem.group_at[-1]), np.int64)
         self.rates = np.divide(1.0, problem.capacity, out=np.zeros(len(problem.capacity)), where=problem.capacity > 0)
 
@@ -63,7 +62,6 @@ class Workspace:
                 steps,
                 forward_priority,
                 backward_priority,
-                self.record,
             )
         )
 
@@ -73,7 +71,7 @@ class Workspace:
 
         def attempt() -> int:
             stages[:] = given
-            return justify_list(self.problem, self.turned, self.space, self.schedule, stages, passes, self.record)
+            return justify_list(self.problem, self.turned, self.space, self.schedule, stages, passes)
 
         return self._in_space(attempt)
 
@@ -90,7 +88,7 @@ class Workspace:
         passes: int,
         mode: int,
     ) -> None:
-        """Fill the children ``first`` to ``end - 1`` of a population and their makespans (`kernel.breed`)."""
+        """Fill the children ``first`` to ``end - 1`` of a population and their makespans (`follow.breed`)."""
         while True:
             done = breed(
                 self.problem,
@@ -112,7 +110,6 @@ class Workspace:
                 mode,
                 self.key,
                 _NO_RATES,
-                self.record,
             )
             if done == 0:
                 return
@@ -137,7 +134,7 @@ class Workspace:
     def _follow(self, problem: Problem, key: I64, rates: F64) -> int:
         given = key.copy() if key is self.schedule.low else key
         while True:
-            length = follow_plan(problem, self.cluster, self.schedule, given, rates, self.record)
+            length = follow_plan(problem, self.cluster, self.schedule, given, rates)
             if length >= 0:
                 return int(length)
             self._enlarge_cluster()
@@ -159,14 +156,17 @@ class Workspace:
         """Return the rows (start, stage, machine, tasks at once, times) of what ``again`` builds."""
         rows = 1024
         while True:
-            self.record = arrays.new_record(rows)
+            self._record(rows)
             again()
-            count = int(self.record.used[0])
+            count = int(self.schedule.used[0])
             if count <= rows:
-                records = self.record.rows[:count]
-                self.record = arrays.new_record(0)
-                return records
+                found = self.schedule.rows[:count]
+                self._record(0)
+                return found
             rows = count
+
+    def _record(self, rows: int) -> None:
+        self.schedule = self.schedule._replace(rows=np.zeros((rows, 5), np.int64))
 
 
 @kernel
@@ -430,7 +430,7 @@ class Ranking(NamedTuple):
     troublesome: tuple[int, ...]
     """Stages, by place in the DAG."""
     rows: I64
-    """The planned schedule (`kernel.arrays.Record`), if it was asked for."""
+    """The planned schedule (`treadle.planner.problem.Schedule.rows`), if it was asked for."""
     executed: int | None = None
     """Makespan of the algorithm's own rule where that does not follow ranks."""
 

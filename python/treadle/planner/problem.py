@@ -115,13 +115,15 @@ OVERFLOW: Final = -1
 
 @tables
 class Schedule(NamedTuple):
-    """Starts and ends of stages. Only ``placed`` stages are valid."""
+    """Starts and ends of stages. Only ``placed`` stages are valid. Starts beyond ``rows`` are only counted."""
 
     first: I64  # start of a stage's first task
     last: I64  # end of its last task
     low: I64  # start of a group's first task
     high: I64  # start of a group's last task
     placed: U8
+    rows: I64  # (rows, 5): start, stage, machine, tasks at once, times one after another
+    used: I64
 
 
 @tables
@@ -161,20 +163,14 @@ class Cluster(NamedTuple):
     counters: I64
 
 
-@tables
-class Record(NamedTuple):
-    """Starts with time and machine; rows beyond the array are only counted."""
-
-    rows: I64  # (rows, 5): start, stage, machine, tasks at once, times one after another
-    used: I64
-
-
 def new_schedule(problem: Problem) -> Schedule:
     """Return an empty schedule."""
     stages, groups = len(problem.tasks), int(problem.group_at[-1])
     first, last = (np.zeros(stages, np.int64) for _ in range(2))
     low, high = (np.zeros(groups, np.int64) for _ in range(2))
-    return Schedule(first, last, low, high, np.zeros(stages, np.uint8))
+    return Schedule(
+        first, last, low, high, np.zeros(stages, np.uint8), np.zeros((0, 5), np.int64), np.zeros(1, np.int64)
+    )
 
 
 def new_space(problem: Problem, points: int) -> Space:
@@ -208,8 +204,3 @@ def new_cluster(problem: Problem, runs: int) -> Cluster:
         run=np.zeros((runs, 3), np.int64),
         counters=np.zeros(4, np.int64),
     )
-
-
-def new_record(rows: int) -> Record:
-    """Return an empty record."""
-    return Record(np.zeros((rows, 5), np.int64), np.zeros(1, np.int64))
