@@ -374,7 +374,7 @@ final class AskSection {
   /**
    * Those names of a blacklist that a node or a rack has. While an attempt waits for its AM container the RM's own list
    * counts, of nodes on which earlier attempts failed, which can only be asked about single names; afterwards the AM's,
-   * which is asked about single names, too, if it is long.
+   * which is asked about single names, too, if it is long. Such a look leaves steps for the names that it finds.
    */
   private Set<String> blacklist(ApplicationSection.Row app) {
     if (app.awaitingAm && app.app.getApplicationAttemptId().getAttemptId() == 1) {
@@ -383,7 +383,7 @@ final class AskSection {
     AppSchedulingInfo info = app.app.getAppSchedulingInfo();
     int names = blacklistedByAm(info);
     boolean isLong = app.awaitingAm || names > Cap.BLACKLISTED_NAMES.ofApplication;
-    app.budget.spend(isLong ? nodes.places().size() : names);
+    app.budget.spend(isLong ? Math.min(nodes.places().size(), 100 * UserBudget.ROW) : names);
     app.unknownPlaces |= isLong;
     if (isLong) {
       return nodes.places().stream().filter(name -> info.isPlaceBlacklisted(name, app.awaitingAm))

@@ -163,11 +163,7 @@ class CapTest {
   @Test
   void ofALongBlacklistAPartIsSentAndStays() throws Exception {
     int names = Cap.BLACKLISTED_NAMES.ofApplication;
-    for (int i = 0; i < names + 2; i++) {
-      cluster.scheduler.handle(new NodeAddedSchedulerEvent(
-          MockNodes.newNodeInfo(0, Resource.newInstance(1024, 1), i, "host-" + i, 1)));
-    }
-    cluster.tick();
+    hosts(names + 2);
     blacklist(0, names, true);
     settle();
     assertEquals(names, known().blacklist.size());
@@ -183,6 +179,24 @@ class CapTest {
     assertEquals(1, blacklist(2, 3, false), "a difference");
     cluster.tickAndCheck();
     assertEquals("", app.getDiagnostics().toString());
+  }
+
+  private void hosts(int count) {
+    for (int i = 0; i < count; i++) {
+      cluster.scheduler.handle(new NodeAddedSchedulerEvent(
+          MockNodes.newNodeInfo(0, Resource.newInstance(1024, 1), i, "host-" + i, 1)));
+    }
+    cluster.tick();
+  }
+
+  /** To look at each name of the cluster costs more steps than a user has at a time. */
+  @Test
+  void onALargeClusterAPartOfALongBlacklistIsSentToo() throws Exception {
+    int names = Cap.BLACKLISTED_NAMES.ofApplication;
+    hosts(20_001);
+    blacklist(0, names + 1, true);
+    settle();
+    assertEquals(names, known().blacklist.size());
   }
 
   /** A name that no node has means nothing to the engine, until one comes. */
