@@ -112,20 +112,15 @@ class Ideal:
     """The H-DRF shares of a queue tree's leaves, filled from empty (`treadle.policy.shares.aims`)."""
 
     def __init__(self, built: Built) -> None:
-        """Build the tree: siblings are contiguous, after their parent."""
-        tree, order, first = built.tree, [0], list[int]()
-        for queue in order:  # it grows during the loop
-            first.append(len(order))
-            order += [child for child, parent in enumerate(tree.parents) if parent == queue]
-        place = {queue: at for at, queue in enumerate(order)}
-        nodes = np.zeros(len(order), SHARE_NODE)
-        nodes["parent"] = [place.get(tree.parents[queue], -1) for queue in order]
-        nodes["first_child"], nodes["child_count"] = first, np.diff([*first, len(order)])
-        nodes["weight"] = [max(tree.shares[queue], 1e-9) for queue in order]
-        nodes["leaf"] = np.isin(order, tree.leaves)
+        """Build the tree, in the order of the queues: siblings are contiguous, after their parent."""
+        tree, nodes = built.tree, np.zeros(len(built.tree.parents), SHARE_NODE)
+        nodes["parent"], nodes["weight"] = tree.parents, np.maximum(tree.shares, 1e-9)
+        nodes["child_count"] = np.bincount(np.array(tree.parents[1:], np.int64), minlength=len(nodes))
+        nodes["first_child"] = 1 + np.cumsum(nodes["child_count"]) - nodes["child_count"]
+        self._leaves = list(tree.leaves)
+        nodes["leaf"][self._leaves] = 1
         self._counted = (built.state.counted == 1) & (built.total > 0)
-        self._total, self._order = np.where(self._counted, built.total, 1), order
-        self._leaves = [place[leaf] for leaf in tree.leaves]
+        self._total = np.where(self._counted, built.total, 1)
         self._shares = shares_for(nodes, np.zeros(0, np.int32), len(built.total), aims=1)
 
     def shares(self, wanted: I64) -> F64 | None:
@@ -134,7 +129,7 @@ class Ideal:
         ``wanted`` is each queue's usage plus requests, shape (queues, R).
         """
         nodes, filled = self._shares.fill, self._shares.filled
-        wants = np.where(self._counted, wanted[self._order] / self._total, 0.0)
+        wants = np.where(self._counted, wanted / self._total, 0.0)
         limit = np.where(self._shares.nodes["leaf"] == 1, wants.max(axis=1), 0.0)
         if not limit.any():
             return None

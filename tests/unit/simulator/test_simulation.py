@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.files import written
+from tests.support.optional import present
 from tests.support.scenarios import SLOT, machines, scenario, simulated, simulation, stage
 
 from treadle.config.reader import parse_settings, read_settings
@@ -18,7 +19,7 @@ from treadle.errors import ConfigError, UserError
 from treadle.events import Fate
 from treadle.proposals import Proposals
 from treadle.simulator.cluster.tables import ContainerState
-from treadle.simulator.measure import InvariantError
+from treadle.simulator.measure import Ideal, InvariantError
 from treadle.simulator.results import (
     Summary,
     as_json,
@@ -165,6 +166,23 @@ def test_queues_share_by_their_guarantees() -> None:
     assert used.tolist() == pytest.approx([8, 6, 2], abs=0.1)
     assert run.measurements.windows[0].jain == pytest.approx(1.0, abs=0.01)
     assert run.measurements.windows[0].share_deviation == pytest.approx(0.0, abs=0.01)
+
+
+def test_ideal_shares_follow_a_tree_whose_leaves_lie_at_different_depths() -> None:
+    below = {"children": {"x": {"capacity": 75}, "y": {"capacity": 25}}}
+    queues = {"a": {"capacity": 60} | below, "b": {"capacity": 30}, "c": {"capacity": 10} | below}
+    built = simulation(scenario([{"queue": "b", "stages": [stage(1, 1)]}], queues=queues)).built
+    assert [built.tree.paths[leaf] for leaf in built.tree.leaves] == [
+        "root.b",
+        "root.a.x",
+        "root.a.y",
+        "root.c.x",
+        "root.c.y",
+    ]
+    everything = np.tile(built.total, (len(built.tree.paths), 1))
+    assert present(Ideal(built).shares(everything)).tolist() == pytest.approx([0.3, 0.45, 0.15, 0.075, 0.025])
+    everything[built.tree.leaves[1]] = 0
+    assert present(Ideal(built).shares(everything)).tolist() == pytest.approx([0.3, 0.0, 0.6, 0.075, 0.025])
 
 
 @pytest.mark.parametrize(
