@@ -46,6 +46,11 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
+def percent(fraction: float, form: str = ".0f") -> str:
+    """Return a fraction as a percentage, such as ``12 %``; ``form`` formats the number."""
+    return f"{100 * fraction:{form}} %"
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean X?`` with the known word nearest to an unknown one; empty if none is near."""
     near = get_close_matches(word, sorted(known), 1)

@@ -195,7 +195,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     except OSError as error:
         raise DagError(f"{path}: {error.strerror or error}; give the path of a readable file") from None
     except (lzma.LZMAError, EOFError) as error:
-        raise DagError(f"{path}: not packed with xz ({error}); unpack it, or pack it anew") from None
+        raise DagError(f"{path}: not packed with xz ({error}); unpack it, or pack it again") from None
     if not objects:
         raise DagError(f"{path}: empty; write one JSON object a line (docs/graphene.md)")
 

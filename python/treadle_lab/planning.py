@@ -260,7 +260,7 @@ def _instance(line: ProjectLine) -> Instance:
     for activity, after in enumerate(line.succ):
         for successor in after:
             if successor >= count:
-                raise DagError(f"succ[{activity}]: {successor} is no activity; give one below {count}")
+                raise DagError(f"succ[{activity}]: {successor} is not an activity; give one below {count}")
             parents[successor].append(activity)
     for activity, demand in enumerate(line.dem):
         if len(demand) != len(line.cap):

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table as RichTable
 
 from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
+from treadle.tables import empty_table
 
 SPLIT: Final = "; "
 DIGITS: Final = 5
@@ -141,9 +141,7 @@ def text(cell: Cell) -> str:
 
 def show(table: Table, console: Console) -> None:
     """Print a table on a console."""
-    shown = RichTable(title=table.title, title_justify="left")
-    for at, name in enumerate(table.heading):
-        shown.add_column(name, justify="left" if at < table.names else "right")
+    shown = empty_table(table.title, table.heading[: table.names], table.heading[table.names :])
     for row in table.rows:
         shown.add_row(*map(text, row))
     console.print(shown)

@@ -108,8 +108,8 @@ def test_missed_goals_of_copies_are_said() -> None:
     assert engines.shortfalls(good) == []
     bad = [row("fast", 1, 10, 1), row("fast", 2, 11, 1), row("thinking", 1, 10, 2), row("thinking", 4, 10, 5)]
     assert engines.shortfalls(bad) == [
-        "2 copies: 1.10 of the span of one; the goal is at most 1.05",
-        "4 copies: 2.50 of the jobs served by one; the goal is 3",
+        "2 copies: 1.10 of the span of one; expected: at most 1.05",
+        "4 copies: 2.50 of the jobs served by one; expected: 3",
     ]
 
 

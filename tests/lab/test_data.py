@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from tests.support.optional import present
 from typer.testing import CliRunner
 
@@ -46,8 +45,8 @@ def test_googles_jobs_are_drawn_from_the_checkout(tmp_path: Path) -> None:
 def test_tpchs_dags_are_read_from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     folders: list[Path | None] = []
 
-    def found(given: Path | None, generated: bool, console: Console) -> None:
-        folders.append(tpch(given, generated, console))
+    def found(given: Path | None, generated: bool) -> None:
+        folders.append(tpch(given, generated))
         raise UserError("far enough")
 
     tpch = graphene._tpch

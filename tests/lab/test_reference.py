@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from treadle.events import Fate
-from treadle_lab.docs.reference import PAGES, command_paths, help_of, meanings, metric_of, table, written
+from treadle_lab.docs.reference import PAGES, _found, command_paths, help_of, meanings, metric_of, table, written
 from treadle_lab.docs.wire import document_text, with_tables
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +40,27 @@ def test_no_help_names_a_type_of_python() -> None:
     helps = {path: help_of(path) for path in command_paths()}
     assert "--plot FOLDER" in helps["simulate",] and "--output table|json" in helps["status",]
     assert [path for path, text in helps.items() if re.search(r"<[a-z]", text.replace("<=", ""))] == []
+
+
+NO_RESULT = {
+    *("install", "uninstall", "dashboard", "policy use", "policy rollback", "history export", "history delete"),
+    *("sidecar run", "sidecar warm-up", "sidecar restart", "workload convert", "lab dags", "lab results keep"),
+    *("lab results render", "minicluster start", "minicluster stop", "minicluster run", "minicluster exec"),
+    *("minicluster job", "minicluster restart-rm"),
+}
+"""Commands that change something or write data in a form of its own."""
+RUNS_ANOTHER = {"lab results keep", "minicluster run", "minicluster exec"}
+"""Commands that leave unknown options to the one that they run."""
+
+
+def test_every_result_is_a_table_or_json() -> None:
+    options = {
+        " ".join(path): {each for option in _found(path).params for each in option.opts} for path in command_paths()
+    }
+    assert {name for name, own in options.items() if not {"-o", "--output"} <= own} == NO_RESULT
+    assert {name for name, own in options.items() if not {"-q", "-v", "--quiet", "--verbose"} <= own} == RUNS_ANOTHER
+    assert [name for name, own in options.items() if "--json" in own] == []
+    assert [name for name, own in options.items() if "--rounds" in own] == ["lab bench cluster"]
 
 
 def test_every_number_of_the_shims_bean_is_on_a_page() -> None:

@@ -111,7 +111,7 @@ def test_the_report_says_what_is_reached_and_what_is_not() -> None:
         assert rows["Graphene",][f"median shorter than {base} (%)"]["mean"] == pytest.approx(35.0)
     assert rows["Graphene",]["jobs by a plan"]["mean"] == 6
     bad = results_of([draw(1, 0.9, unplanned=True, natively=True, unknown=True)], Size()).facts["shortfalls"]
-    assert "the median is 10 % shorter with Graphene than with stock; the goal is 25 %" in bad
+    assert "the median is 10 % shorter with Graphene than with stock; expected: 25 %" in bad
     assert "seed 1, graphene-capacity: 3 jobs had no plan" in bad
     assert "seed 1, graphene: the stock scheduler placed 3 containers in Treadle's stead" in bad
     assert "seed 1, cp: dag aa ended as UNKNOWN" in bad

@@ -82,7 +82,7 @@ def test_the_report_says_what_is_reached_and_what_is_not(tmp_path: Path) -> None
     rows = rows_of(written, "phoenix-testbed")
     assert list(rows) == [(scheme,) for scheme in SCHEMES]
     assert rows["blind",]["turned down"]["mean"] == 30
-    assert any("the goal is 0.7" in text for text in shortfalls(draws(ours=0.8)))
+    assert any("expected: 0.7" in text for text in shortfalls(draws(ours=0.8)))
     assert any("200 are needed" in text for text in shortfalls(draws(count=2)))
     bad = shortfalls(draws(misplaced=True))
     assert sum("nodes that it does not allow" in text for text in bad) == 80

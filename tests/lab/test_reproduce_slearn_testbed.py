@@ -89,7 +89,7 @@ def test_the_report_says_what_is_reached_and_what_is_not() -> None:
     assert over == pytest.approx(1.45)
     assert next(row["values"]["all jobs"] for row in written["rows"]) == [1.4, 1.5]
     missed = results_of([draw(1, 1_100), draw(2, 1_100, natively=3)], 150).facts["shortfalls"]
-    assert any("the goal is 1.3" in text for text in missed)
+    assert any("expected: 1.3" in text for text in missed)
     assert any("seed 2, slearn: the stock scheduler placed 3 containers" in text for text in missed)
 
 

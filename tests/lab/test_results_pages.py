@@ -136,7 +136,7 @@ def test_what_was_not_kept_is_marked(folder: Path) -> None:
     [
         ("summary.yaml", "  kept: slearn\n  at: intervals.speedup_mean.none\n", "there is no none"),
         ("summary.yaml", "  kept: slearn\n  at: intervals.none.3sigma-paper\n", "there is no none.3sigma-paper"),
-        ("summary.yaml", "  kept: slearn\n  at: seeds\n", "is no interval"),
+        ("summary.yaml", "  kept: slearn\n  at: seeds\n", "is not an interval"),
         ("summary.yaml", "  kept: other\n  at: seeds\n", "other.json: no kept result"),
         ("summary.yaml", "  kept: slearn\n", "give kept and at, or here"),
         ("summary.yaml", "  here: '1'\n  kept: slearn\n  at: seeds\n", "give kept and at, or here"),

@@ -92,14 +92,15 @@ def pages() -> dict[str, Path]:
 
 
 def shown() -> dict[str, str]:
-    """Return texts that users see but pages do not have: comments of settings, messages, the dashboard's script."""
+    """Return texts that users see but pages do not have: help, comments of settings, messages, logs, the dashboard."""
     found = {}
     files = [*(ROOT / "conf").rglob("*.*"), *(ROOT / "docs" / "examples").rglob("*.yaml")]
     for file in files:
         lines = file.read_text("utf-8").splitlines()
         found[file] = "\n".join(line if file.suffix == ".xml" else line.partition("#")[2] for line in lines)
-    for file in (ROOT / "python" / "treadle").rglob("*.py"):
-        found[file] = BETWEEN.join(_strings(ast.parse(file.read_text("utf-8"))))
+    for file in (ROOT / "python").rglob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        found[file] = BETWEEN.join([*_strings(tree), *(_help(tree) if "cli" in file.parts else ())])
     for file in (ROOT / "java-shim").rglob("src/main/**/*.java"):
         found[file] = BETWEEN.join(_JAVA_STRING.findall(file.read_text("utf-8")))
     for file in (ROOT / "python" / "treadle" / "dashboard" / "static").glob("*.[jh]*"):
@@ -122,6 +123,13 @@ def _docstrings_and_comments(source: str) -> str:
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = [token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT]
     return BETWEEN.join([*texts, *comments])
+
+
+def _help(tree: ast.Module) -> Iterator[str]:
+    """Yield the help of a module's commands: the docstrings of functions."""
+    yield str(ast.get_docstring(tree)).partition("\n")[0]  # the summary in the list of commands
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.decorator_list)
+    yield from filter(None, map(ast.get_docstring, functions))
 
 
 def _strings(tree: ast.AST) -> Iterator[str]:

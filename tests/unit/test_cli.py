@@ -23,7 +23,6 @@ from tests.support.pages import answering, as_shown
 from treadle import __version__
 from treadle.cli import _console, main
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import Output
 from treadle.cli.main import commands, run
 from treadle.config.parts import PartRegistry
 from treadle.errors import UserError, counted, nearest
@@ -312,8 +311,9 @@ def test_losses_are_said_where_the_figures_are(
     lost = "earlier figures are lost: /f: damaged"
     found_in_sidecar(monkeypatch, warnings=[lost], interruptions=2, interrupted_ms=65_400, forgotten=4)
     assert run(["observe", "--rm", rm]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert f"Warning: {lost}." in out
+    printed = capsys.readouterr()
+    out = " ".join(printed.out.split())
+    assert printed.err == f"warning: {lost}\n"
     missed = (
         "The sidecar did not follow the cluster for 65 s in 2 interruptions: containers placed then are not counted."
     )
@@ -533,9 +533,9 @@ def test_errors_that_quote_others_are_printable(
 
 
 def test_quiet_leaves_notes_and_results(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(_console, "quiet", True)
-    for console in (_console.progress_console(), _console.console_for_notes(), _console.console_beside(Output.JSON)):
-        _console.say(console, "a line")
-    assert capsys.readouterr() == ("", "a line\na line\n")
-    _console.say(_console.console_beside(Output.TABLE), "a result")
+    monkeypatch.setattr(main.switches, "quiet", True)
+    _console.say(_console.progress_console(), "progress")
+    _console.note("a note")
+    assert capsys.readouterr() == ("", "a note\n")
+    _console.say(_console.console_for_tables(), "a result")
     assert capsys.readouterr() == ("a result\n", "")

@@ -85,9 +85,9 @@ def test_every_ready_made_policy_is_listed_in_the_order_to_try_them(cli: Cli) ->
     for row in rows:
         assert row["title"] and row["use_when"] and row["requires"] and row["evidence"], row["name"]
         assert row["parts"].startswith("gate=")
-    shown = cli(["policy", "list"]).out
-    assert "recommended: fair-finish" in shown
-    assert shown.count("preemption monitor") == 1
+    shown = cli(["policy", "list"])
+    assert "recommended: fair-finish" in shown.out
+    assert shown.err.count("preemption monitor") == 1
 
 
 def test_a_policy_is_shown_or_every_setting(tmp_path: Path, cli: Cli) -> None:
@@ -95,6 +95,7 @@ def test_a_policy_is_shown_or_every_setting(tmp_path: Path, cli: Cli) -> None:
     assert cli(["policy", "show", str(file)]).out == file.read_text()
     assert cli(["policy", "show", "srpt"]).out == find_policy("srpt").read_text()
     assert cli(["policy", "show", "--defaults"]).out == default_yaml()
+    assert json.loads(cli(["policy", "show", str(file), "-o", "json"]).out) == {"policy": {"order": {"kind": "srpt"}}}
     for words in ([], ["srpt", "--defaults"]):
         assert "give either a policy or --defaults" in cli(["policy", "show", *words], 2).err
     assert "no such" in cli(["policy", "show", str(tmp_path / "no.yaml")], 2).err.lower()
@@ -108,9 +109,11 @@ def test_a_policy_is_tried_against_fair_with_a_verdict_on_each_workload(
     monkeypatch.setattr(comparison, "TRIED", {"one": shape, "two": shape | {"framework": "mapreduce"}})
     file = written(tmp_path / "largest.yaml", "policy: {order: {kind: file, path: largest.py, class: Largest}}\n")
     (tmp_path / "largest.py").write_text(LARGEST)
-    said = " ".join(cli(["policy", "try", str(file)]).out.split())
-    assert f"{file}: OK (gate=all share=capacity order=largest.py:Largest" in said
-    assert "mean completion is slower on 2 of 2 workloads" in said
+    said = cli(["policy", "try", str(file)])
+    assert f"{file}: OK (gate=all share=capacity order=largest.py:Largest" in said.err
+    assert "mean completion is slower on 2 of 2 workloads" in " ".join(said.out.split())
+    results = json.loads(cli(["policy", "try", str(file), "-o", "json"]).out)
+    assert [(each["workload"], each["verdict"]) for each in results] == [("one", "slower"), ("two", "slower")]
     assert "mean completion is undecided on 2 of 2 workloads" in " ".join(cli(["policy", "try", "fair"]).out.split())
 
 

@@ -105,7 +105,7 @@ def test_a_grid_has_every_combination_and_a_kept_run_does_not_run_again(folder: 
 def test_a_policy_with_a_part_that_has_nothing_to_go_by_is_warned_of_once(folder: Path, cli: Cli) -> None:
     text = "scenarios: [tiny.yaml]\npolicies: [{policy: hdrf, set: {policy.order.kind: [fifo, srpt]}}]\nseeds: 2\n"
     (folder / "sweep.yaml").write_text(text)
-    said = cli(sweep(folder)).out
+    said = cli(sweep(folder, "-o", "json")).err
     assert said.count("warning:") == 1
     assert "warning: hdrf order=srpt: policy.order (srpt) needs durations, and policy.estimate (none) has" in said
 
@@ -187,7 +187,8 @@ def test_what_fails_is_kept_apart_and_reported(folder: Path, cli: Cli) -> None:
     )
     (folder / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo, mine.yaml]\nseeds: 2\n")
     out = folder / "out.json"
-    said = cli(sweep(folder, "--trust-code", f"--out={out}"), 1).out
+    said = cli(sweep(folder, "--trust-code", f"--out={out}"), 1).err
+    assert f"wrote {out}" in said
     assert "failed: tiny, mine, seed 1:" in said
     assert "ValueError: invalid literal" in said
     assert "2 of 2 failed" in said
@@ -204,11 +205,11 @@ def test_what_fails_is_kept_apart_and_reported(folder: Path, cli: Cli) -> None:
 def test_jobs_that_can_never_run_fail_their_runs_alone(folder: Path, cli: Cli) -> None:
     vary = "set: {cluster.nodes.0.resources.memory-mb: [512, 4096]}"
     (folder / "sweep.yaml").write_text(f"scenarios: [{{scenario: tiny.yaml, {vary}}}]\npolicies: [fifo]\nseeds: 1\n")
-    said = cli(sweep(folder), 1).out
-    assert "can never run" in said
-    assert "1 run of 2 failed" in said
-    assert "Under every setting a run failed: there is no best one." in said
-    assert "there is no Pareto front" not in said
+    said = cli(sweep(folder), 1)
+    assert "can never run" in said.err
+    assert "1 run of 2 failed" in said.err
+    assert "Under every setting a run failed: there is no best one." in said.out
+    assert "there is no Pareto front" not in said.err
 
 
 def test_a_bound_that_no_setting_keeps_is_the_reason_for_no_best_one(folder: Path, cli: Cli) -> None:

@@ -40,6 +40,23 @@ def test_texts_that_users_see_have_none_of_the_patterns() -> None:
     assert {name: found for name, text in SHOWN.items() if (found := counts(text))} == {}
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("help", "Compare the placements that Treadle proposes"),
+        ("help of an option", "Show what would change, and change nothing."),
+        ("settings", "yarn.scheduler.treadle.mode"),
+        ("messages", "no sidecar can be asked: "),
+        ("logs", "compiling kernels"),
+        ("metrics", "1: the ResourceManager answers"),
+        ("dashboard", "placements a second"),
+        ("logs of the ResourceManager", "the engine left it next to idle room"),
+    ],
+)
+def test_each_kind_of_text_is_looked_at(kind: str, text: str) -> None:
+    assert any(text in shown for shown in SHOWN.values()), kind
+
+
 def test_docstrings_and_comments_of_a_package_have_no_more_of_the_patterns() -> None:
     """Reword what is new; lower tests/data/words-in-code.yaml when a package has fewer."""
     assert {package: found for package, found in in_code().items() if found > IN_CODE.get(package, 0)} == {}

@@ -1,7 +1,4 @@
-"""Options that many commands have.
-
-The destinations of results: files and folders that a user names, with uniform error messages.
-"""
+"""Options that many commands have, and the results' way to standard output, files and folders."""
 
 from __future__ import annotations
 
@@ -90,9 +87,14 @@ KeepGoingOption = Annotated[
 ]
 
 
+def json_text(document: object) -> str:
+    """Return results as ``-o json`` prints them and ``--out`` writes them."""
+    return json.dumps(document, indent=1, default=str)
+
+
 def print_json(document: object) -> None:
-    """Print the result of a command as ``-o json`` has it."""
-    typer.echo(json.dumps(document, indent=2, default=str))
+    """Print the result of a command."""
+    typer.echo(json_text(document))
 
 
 def exit_if_silent(bean: Mapping[str, Any]) -> None:
@@ -119,17 +121,6 @@ def writing(option: str, place: Path, kind: Literal["file", "folder"]) -> Iterat
         raise UserError(f"{option}: {place}: {error.strerror}; name a {kind} that can be written") from None
 
 
-def write_json(file: Path, document: object) -> None:
-    """Write the results of ``--out``, with the folders above the file.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
-    with writing("--out", file, "file"):
-        _make_folder_of(file)
-        file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-
-
 def check_writable(option: str, file: Path) -> None:
     """Check, before long work, that a file of results can be written; its content stays, and no empty file is left.
 
@@ -137,19 +128,19 @@ def check_writable(option: str, file: Path) -> None:
         UserError: it cannot be written.
     """
     with writing(option, file, "file"):
-        _make_folder_of(file)
+        make_folder_of(file)
         is_new = not file.exists() and not file.is_symlink()
         file.open("a", encoding="utf-8").close()
         if is_new:
             file.unlink()
 
 
-def _make_folder_of(file: Path) -> None:
+def make_folder_of(file: Path) -> None:
     if not file.parent.exists():  # if the parent is not a folder, the write reports it more clearly
         file.parent.mkdir(parents=True)
 
 
-def check_plotting(option: str = "--plot") -> None:
+def check_plotting() -> None:
     """See that plots can be drawn at all; before long work, and before a module that needs matplotlib is imported.
 
     Raises:
@@ -159,17 +150,7 @@ def check_plotting(option: str = "--plot") -> None:
         with chdir("/"):  # as it is imported it follows a matplotlibrc of the current folder, which others may write
             importlib.import_module("matplotlib")
     except ImportError as error:
-        raise UserError(f"{option}: needs matplotlib; {install_extra('plot')}, or leave {option} out") from error
-
-
-def plot_folder(folder: Path, option: str = "--plot") -> None:
-    """Make the folder that an option names before long work.
-
-    Raises:
-        UserError: it cannot be made, or plots cannot be drawn.
-    """
-    check_plotting(option)
-    make_folder(folder, option)
+        raise UserError(f"--plot: needs matplotlib; {install_extra('plot')}, or leave --plot out") from error
 
 
 def make_folder(folder: Path, option: str) -> None:
@@ -180,18 +161,6 @@ def make_folder(folder: Path, option: str) -> None:
     """
     with writing(option, folder, "folder"):
         folder.mkdir(parents=True, exist_ok=True)
-
-
-def check_results(json_file: Path | None, plot: Path | None) -> None:
-    """Check, before long work, that the files and folders of ``--out`` and ``--plot`` can be written.
-
-    Raises:
-        UserError: one of them cannot.
-    """
-    if plot is not None:
-        plot_folder(plot)
-    if json_file is not None:
-        check_writable("--out", json_file)
 
 
 def plot_formats(plot: Path | None, given: list[str] | None) -> tuple[str, ...]:

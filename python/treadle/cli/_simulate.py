@@ -5,11 +5,10 @@ Its tables have slowdowns of groups of jobs, policies pair by pair, and the figu
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,11 +19,12 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from treadle.cli._console import INTERRUPTED, compiling, console_beside, console_for_tables, counted_progress, say
-from treadle.cli._options import Output, check_results, make_folder, write_json, writing
+from treadle.cli import _console
+from treadle.cli._console import INTERRUPTED, compiling, counted_progress, note, print_result
+from treadle.cli._options import Output, make_folder, writing
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
-from treadle.errors import UserError, counted
+from treadle.errors import UserError, counted, percent
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PolicyFailedError
 from treadle.shipped import find_policy
@@ -56,18 +56,17 @@ from treadle.simulate.comparison import (
 )
 from treadle.simulator.engines_simulation import warm_up_all
 from treadle.simulator.measure import EngineFigures
-from treadle.simulator.results import FailedRun, Summary, as_json
+from treadle.simulator.results import FailedRun, Summary, as_json, without_nan
 from treadle.tables import empty_table
 
 
 def _comparison_tables(summaries: Sequence[Summary], *, details: bool) -> Iterator[Table]:
     """Yield the tables: of all jobs together, with ``details`` by class of sizes and queue too; pairs if there are."""
-    table = Table(title="Times of jobs over seeds; slowdown: completion time over the least possible one alone")
-    table.title_justify = "left"
-    for name in ("policy", *(("jobs of",) if details else ())):
-        table.add_column(name)
-    for name in ("jobs", "completion, mean (s)", "slowdown, mean", "P50", "P99"):
-        table.add_column(name, justify="right")
+    table = empty_table(
+        "Times of jobs over seeds; slowdown: completion time over the least possible one alone",
+        ("policy", *(("jobs of",) if details else ())),
+        ("jobs", "completion, mean (s)", "slowdown, mean", "P50", "P99"),
+    )
     for each in slowdowns_of(summaries):
         if not details and each.by != "all":
             continue
@@ -100,7 +99,7 @@ def baseline_table(summaries: Sequence[Summary], baseline: str) -> Table:
             needed = "-" if figure.needed is None else str(figure.needed)
             row = (figure.change_text, figure.interval_text, figure.word, str(figure.draws), needed)
             table.add_row(each.policy, name, *row)
-        table.add_row(each.policy, "jobs over 10 % later", f"{each.late.mean:.1%}", *[""] * 4)
+        table.add_row(each.policy, "jobs over 10 % later", percent(each.late.mean, ".1f"), *[""] * 4)
         table.add_row(each.policy, "worst job, times as long", f"{each.worst.mean:.3g}", *[""] * 4)
     return table
 
@@ -108,7 +107,7 @@ def baseline_table(summaries: Sequence[Summary], baseline: str) -> Table:
 _VERDICTS: Final = {"less": "quicker", "more": "slower", "undecided": "undecided"}
 
 
-def try_against_fair(file: Path) -> None:
+def try_against_fair(file: Path, output: Output) -> None:
     """Compare a policy with `fair` on small workloads, and print a verdict (`treadle policy try`).
 
     Raises:
@@ -125,18 +124,18 @@ def try_against_fair(file: Path) -> None:
     with compiling():
         for each in (settings, read_settings(find_policy(TRIED_AGAINST))):
             warm_up_all(each)
-    words = []
+    words, document = [], []
     for title, lines in tried_lines(name, settings):
         with counted_progress("runs") as bar:
             runs = [finished(outcome) for outcome in bar.track(run_lines(lines), total=len(lines), description=title)]
         (found,) = against_of(runs, TRIED_AGAINST)
         mean, p99 = (found.figures[f"completion, {which}"] for which in ("mean", "P99"))
         words.append(_VERDICTS[mean.word])
-        table.add_row(title, words[-1], str(mean), str(p99), f"{found.late.mean:.1%}")
-    console = console_for_tables()
-    console.print(table)
+        table.add_row(title, words[-1], str(mean), str(p99), percent(found.late.mean, ".1f"))
+        document.append({"workload": title, "verdict": words[-1]} | asdict(found))
     verdict = ", ".join(f"{word} on {count} of {len(words)} workloads" for word, count in Counter(words).items())
-    say(console, f"mean completion is {verdict}; `treadle simulate` measures it on a workload like yours")
+    line = f"mean completion is {verdict}; `treadle simulate` measures it on a workload like yours"
+    print_result(output, without_nan(document), table, line)
 
 
 TIMES: Final = {
@@ -163,7 +162,7 @@ def engines_tables(summaries: Sequence[Summary]) -> Iterator[Table]:
     title = "Engines: busyness, conflicts over successes, wait to the first attempt, decision time"
     table = empty_table(title, ("policy", "engine"), ("busy", *TIMES.values()))
     for policy, engines in _engines(summaries):
-        busy = f"{np.mean([each.busyness for each in engines]):.1%}"
+        busy = percent(float(np.mean([each.busyness for each in engines])), ".1f")
         table.add_row(policy, engines[0].name, busy, *_means(engines, TIMES))
     yield table
     title = "Engines: transactions, and applications that other engines got"
@@ -201,29 +200,24 @@ class SimulateOptions:
     trust_code: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OutputPaths:
-    """Where results go; None: nowhere."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPaths(_console.OutputPaths):
+    """Where the results of `treadle simulate` go; None: nowhere."""
 
-    output: Output
-    """The form of the printed result."""
-    out: Path | None
-    csv: Path | None
-    parquet: Path | None
-    plot: Path | None
-    formats: tuple[str, ...]
+    csv: Path | None = None
+    parquet: Path | None = None
 
 
 def simulate(scenario: Path, policy: list[str], places: OutputPaths, options: SimulateOptions) -> None:
     """Run `treadle.cli.simulate.simulate`."""
     read = Scenario.read(scenario, trust_code=options.trust_code)
-    check_results(places.out, places.plot)
+    places.check()
     if places.parquet is not None:
         check_parquet("--parquet")
     for option, folder in (("--csv", places.csv), ("--parquet", places.parquet)):
         if folder is not None:
             make_folder(folder, option)
-    work = _SimulateCommand(read, options, console_beside(places.output))
+    work = _SimulateCommand(read, options)
     policies = _policies(read, policy)
     _check_baseline(options.baseline, [name for name, _ in policies])
     for _, settings in policies:
@@ -236,7 +230,7 @@ def simulate(scenario: Path, policy: list[str], places: OutputPaths, options: Si
         work.run(policies)
         _report(work, places)
     except KeyboardInterrupt:
-        say(Console(stderr=True), _stopped(work, len(policies) * options.seeds), "red")
+        note(_stopped(work, len(policies) * options.seeds), "red")
         raise typer.Exit(INTERRUPTED) from None
     if work.stuck or any(isinstance(each, FailedRun) for each in work.results):
         raise typer.Exit(1)
@@ -268,28 +262,23 @@ def _report(work: _SimulateCommand, places: OutputPaths) -> None:
     Raises:
         UserError: a file cannot be written.
     """
-    how = work.options
     outcomes = [each.summary if isinstance(each, Run) else each for each in work.results]
-    document = as_json(outcomes) | _over_seeds(outcomes)
-    if places.output is Output.JSON:
-        typer.echo(json.dumps(document))
-    else:
-        _show(outcomes, work.console, how)
+    places.publish(as_json(outcomes) | _over_seeds(outcomes), partial(_show, outcomes, work.options))
+    _warn(outcomes)
     for text in work.notes:
-        say(work.console, text, "red" if work.stuck else "yellow")
+        note(text, "red" if work.stuck else "yellow")
     whole = [each for each in work.results if isinstance(each, Run)]
     if places.out is not None:
-        write_json(places.out, document)
         work.rows_written.append(places.out)
     formats: tuple[tuple[TableFormat, Path | None], ...] = (("csv", places.csv), ("parquet", places.parquet))
     for format_, folder in formats:
         if folder is not None:
             with writing(f"--{format_}", folder, "folder"):
                 for file in write_tables(whole, folder, format=format_):
-                    work.console.print(f"wrote {file}", highlight=False)
+                    note(f"wrote {file}")
             work.rows_written.append(folder)
     if places.plot is not None and whole:
-        _plot(outcomes, places.plot, places.formats, work.console)
+        places.draw(partial(_plot, outcomes, places.formats))
         work.rows_written.append(places.plot)
 
 
@@ -299,7 +288,6 @@ class _SimulateCommand:
 
     scenario: Scenario
     options: SimulateOptions
-    console: Console
     results: list[Run | FailedRun] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
     """Policies of which a part failed before anything ran, and why."""
@@ -374,12 +362,11 @@ def _failing(policy: str, broken: dict[str, str], *, keep_going: bool) -> Iterat
         broken[policy] = str(error)
 
 
-def _show(outcomes: Sequence[Summary | FailedRun], console: Console, options: SimulateOptions) -> None:
-    """Print the tables, then each failure and each warning of the engine once."""
+def _show(outcomes: Sequence[Summary | FailedRun], options: SimulateOptions, console: Console) -> None:
+    """Print the tables."""
     console.print(_table(outcomes))
-    summaries = [each for each in outcomes if isinstance(each, Summary)]
-    failed = {each.policy: each.failure for each in outcomes if isinstance(each, FailedRun)}
-    summaries = [each for each in summaries if each.policy not in failed]
+    failed = {each.policy for each in outcomes if isinstance(each, FailedRun)}
+    summaries = [each for each in outcomes if isinstance(each, Summary) and each.policy not in failed]
     if summaries:
         console.print(_use_table(summaries))
     if any(each.engines for each in summaries):
@@ -390,15 +377,21 @@ def _show(outcomes: Sequence[Summary | FailedRun], console: Console, options: Si
             console.print(table)
         if options.seeds > 1:
             few = f"; use at least {FEW}" if options.seeds < FEW else ""
-            say(console, f"95 % intervals over {options.seeds} seeds by Student's t{few}.")
+            note(f"95 % intervals over {options.seeds} seeds by Student's t{few}.")
     if options.baseline is not None and any(each.policy == options.baseline for each in summaries):
         console.print(baseline_table(summaries, options.baseline))
     if options.profile and summaries:
         console.print(_profile_table(summaries))
+
+
+def _warn(outcomes: Sequence[Summary | FailedRun]) -> None:
+    """Note each failure and each warning of the engine once."""
+    failed = {each.policy: each.failure for each in outcomes if isinstance(each, FailedRun)}
     for policy, failure in failed.items():
-        say(console, f"{policy} failed: {failure}", "red")
+        note(f"{policy} failed: {failure}", "red")
+    summaries = [each for each in outcomes if isinstance(each, Summary) and each.policy not in failed]
     for policy, warning in group_warnings((each.policy, text) for each in summaries for text in (*each.warnings, "")):
-        say(Console(stderr=True), f"{policy}{': ' * bool(policy)}warning: {warning}", "yellow")
+        note(f"{policy}{': ' * bool(policy)}warning: {warning}", "yellow")
 
 
 def _policies(scenario: Scenario, given: list[str]) -> list[tuple[str, Settings]]:
@@ -460,7 +453,7 @@ def _use_table(summaries: list[Summary]) -> Table:
         rejected = sum(sum(each.fates.values()) - each.fates.get("COMMITTED", 0) for each in group)
         table.add_row(
             policy,
-            *(f"{np.mean([each.utilisation[name] for each in group]):.1%}" for name in resources),
+            *(percent(float(np.mean([each.utilisation[name] for each in group])), ".1f") for name in resources),
             _mean([each.jain for each in group]),
             _mean([each.share_deviation for each in group]),
             str(rejected),
@@ -499,10 +492,7 @@ def _over_seeds(outcomes: Sequence[Summary | FailedRun]) -> dict[str, Any]:
     return {"slowdowns": as_rows(slowdowns_of(summaries)), "pairs": as_rows(pairs_of(summaries))}
 
 
-def _plot(outcomes: Sequence[Summary | FailedRun], folder: Path, formats: tuple[str, ...], console: Console) -> None:
+def _plot(outcomes: Sequence[Summary | FailedRun], formats: tuple[str, ...], folder: Path) -> Iterable[Path]:
     from treadle.plots import plot_results
 
-    runs = [run for run in as_json(outcomes)["runs"] if run["failure"] is None]
-    with writing("--plot", folder, "folder"):
-        for file in plot_results(runs, folder, formats):
-            console.print(f"wrote {file}", highlight=False)
+    return plot_results([run for run in as_json(outcomes)["runs"] if run["failure"] is None], folder, formats)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,16 +14,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from treadle.cli import _console
 from treadle.cli._console import (
     INTERRUPTED,
     compiling,
-    console_beside,
-    console_for_notes,
     counted_progress,
+    note,
     progress_console,
     say,
 )
-from treadle.cli._options import Output, check_results, check_writable, write_json, writing
+from treadle.cli._options import check_writable, writing
 from treadle.errors import counted
 from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulate.comparison import FEW, Interval
@@ -33,22 +32,18 @@ from treadle.sweep.plan import Inputs, Plan, plan_of, read_sweep
 from treadle.sweep.report import MEAN, Cell, SweepReport, report_of
 from treadle.sweep.runs import Done, Line, ResultCache, Runs, run_line, run_locally
 from treadle.sweep.spark import Spark, check_spark
+from treadle.tables import empty_table
 
 FAILURES_SHOWN = 10
 ROWS_SHOWN = 40
 
 
-@dataclass(frozen=True, slots=True)
-class OutputPaths:
-    """Where results go; None: nowhere."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPaths(_console.OutputPaths):
+    """Where the results of `treadle sweep` go."""
 
     cache: Path
-    output: Output
-    """The form of the printed result."""
-    out: Path | None
     best: Path | None
-    plot: Path | None
-    formats: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +59,25 @@ def sweep(file: Path, places: OutputPaths, processes: int, on_spark: OnSpark | N
     document = read_sweep(file)
     if on_spark is not None:
         check_spark()
-    check_results(places.out, places.plot)
+    places.check()
     if places.best is not None:
         check_writable("--best", places.best)
     kept = ResultCache(places.cache)
     inputs = Inputs(kept.files)
     plan = plan_of(document, file, inputs, trust_code=trust_code)
-    console = console_beside(places.output)
-    for note in plan.notes:
-        say(console, note, "yellow")
-    results = _run(plan, kept, inputs, console, processes, on_spark)
-    report = report_of(document, plan, results)
-    if places.output is Output.JSON:
-        typer.echo(json.dumps(report.as_json()))
-    else:
-        _show(report, console)
-    if places.out is not None:
-        write_json(places.out, report.as_json())
+    for text in plan.notes:
+        note(text, "yellow")
+    report = report_of(document, plan, _run(plan, kept, inputs, processes, on_spark))
+    places.publish(report.as_json(), partial(_show, report))
+    _warn(report)
     if places.best is not None:
-        _write_best(report, places.best, console)
-    if places.plot is not None:
-        _plot(report, places.plot, places.formats, console)
+        _write_best(report, places.best)
+    places.draw(partial(_plot, report, places.formats))
     if report.failed or (places.best is not None and report.best is None):
         raise typer.Exit(1)
 
 
-def _run(
-    plan: Plan, kept: ResultCache, inputs: Inputs, console: Console, processes: int, on_spark: OnSpark | None
-) -> list[bytes]:
+def _run(plan: Plan, kept: ResultCache, inputs: Inputs, processes: int, on_spark: OnSpark | None) -> list[bytes]:
     """Return the result of each run of a plan, in its order; runs with a stored result are skipped."""
     runs = Runs([each.line for each in plan.runs], kept)
     total = len(runs.missing)
@@ -100,11 +86,11 @@ def _run(
     begun_s = perf_counter()
     try:
         if runs.missing:
-            with _backend(plan, runs.missing, kept, inputs, console, processes, on_spark) as running:
+            with _backend(plan, runs.missing, kept, inputs, processes, on_spark) as running:
                 runs.take(running)
     except KeyboardInterrupt:
         text = f"stopped; {runs.done} of {total} runs are kept in {kept.folder}: the same command goes on"
-        say(console_for_notes(), text, "red")
+        note(text, "red")
         raise typer.Exit(INTERRUPTED) from None
     if total:
         say(progress, f"{counted(runs.done, 'run')} in {perf_counter() - begun_s:.1f} s")
@@ -117,7 +103,6 @@ def _backend(
     lines: Sequence[Line],
     kept: ResultCache,
     inputs: Inputs,
-    console: Console,
     processes: int,
     on_spark: OnSpark | None,
 ) -> Iterator[Iterator[Done]]:
@@ -130,7 +115,7 @@ def _backend(
         return
     spark = Spark(on_spark.master, on_spark.settings)
     try:
-        say(console, f"Spark on {spark.master}: {counted(spark.cores, 'core')}")
+        note(f"Spark on {spark.master}: {counted(spark.cores, 'core')}")
         with closing(spark.run(lines, kept.files, inputs.taken)) as running:
             yield _counted(running, len(lines))
     finally:
@@ -162,9 +147,7 @@ def _show(report: SweepReport, console: Console) -> None:
         cells = [cell for cell in report.cells if cell.scenario == at]
         console.print(_table(report, scenario.name, cells))
         if len(cells) > ROWS_SHOWN:
-            say(console, f"... and {len(cells) - ROWS_SHOWN} more; --out has all of them")
-    if any(1 < len(cell.seeds) < FEW for cell in report.cells):
-        say(console, f"95 % intervals by Student's t are over fewer than {FEW} seeds: use more.")
+            say(console, f"... and {len(cells) - ROWS_SHOWN} more; -o json and --out have all of them")
     if report.best is None:
         say(console, _why_none(report), "red")
     else:
@@ -172,21 +155,22 @@ def _show(report: SweepReport, console: Console) -> None:
         text = f"best: {report.plan.policies[report.best].name}"
         known = f": mean completion time {ratio:.3g} times that of {first}, over all scenarios"
         say(console, text + (known if np.isfinite(ratio) else ""))
+
+
+def _warn(report: SweepReport) -> None:
+    if any(1 < len(cell.seeds) < FEW for cell in report.cells):
+        note(f"95 % intervals by Student's t are over fewer than {FEW} seeds: use more.")
     if not any(cell.pareto for cell in report.cells) and not all(cell.failed for cell in report.cells):
         text = f"No figure of {report.fairness} is known, so there is no Pareto front: it needs two leaves in use"
-        say(console, f"{text} at the end of a window (report.window_s of the scenario).", "yellow")
+        note(f"{text} at the end of a window (report.window_s of the scenario).", "yellow")
     for text in report.warnings:
-        say(console, f"warning: {text}", "yellow")
+        note(f"warning: {text}", "yellow")
     failures = [(cell, seed, why) for cell in report.cells for seed, why in cell.failed]
     for cell, seed, why in failures[:FAILURES_SHOWN]:
         names = report.plan.scenarios[cell.scenario].name, report.plan.policies[cell.policy].name
-        say(console, f"failed: {names[0]}, {names[1]}, seed {seed}: {why}", "red")
+        note(f"failed: {names[0]}, {names[1]}, seed {seed}: {why}", "red")
     if failures:
-        say(
-            console,
-            f"{counted(len(failures), 'run')} of {len(report.runs)} failed; the same command tries them again",
-            "red",
-        )
+        note(f"{counted(len(failures), 'run')} of {len(report.runs)} failed; the same command tries them again", "red")
 
 
 def _why_none(report: SweepReport) -> str:
@@ -205,11 +189,12 @@ def _why_none(report: SweepReport) -> str:
 
 def _table(report: SweepReport, scenario: str, cells: Sequence[Cell]) -> Table:
     """Show policies, the quickest first, with * for those on the Pareto front; of many the first."""
-    table = Table(title=f"{scenario}: * is on the Pareto front of mean and {report.fairness}", title_justify="left")
-    table.add_column("policy", overflow="fold")
     fairness = {"share_deviation": "share deviation", "jain": "Jain"}[report.fairness]
-    for name in ("seeds", "mean (s)", "over the first", fairness, "P99 (s)", "slowdown", "not done"):
-        table.add_column(name, justify="right")
+    table = empty_table(
+        f"{scenario}: * is on the Pareto front of mean and {report.fairness}",
+        ("policy",),
+        ("seeds", "mean (s)", "over the first", fairness, "P99 (s)", "slowdown", "not done"),
+    )
     known = sorted(cells, key=lambda cell: (bool(cell.failed), cell.figures[MEAN].mean if cell.figures else 0.0))
     for cell in known[:ROWS_SHOWN]:
         name = report.plan.policies[cell.policy].name + (" *" if cell.pareto else "")
@@ -231,18 +216,16 @@ def _shown(figure: Interval) -> str:
     return str(figure) if np.isfinite(figure.mean) else "-"
 
 
-def _write_best(report: SweepReport, file: Path, console: Console) -> None:
+def _write_best(report: SweepReport, file: Path) -> None:
     if report.best is None:
         return
     best = report.plan.policies[report.best]
     with writing("--best", file, "file"):
         file.write_text(f"# {best.name}: the best setting of a sweep.\n{best.readable}", encoding="utf-8")
-    say(console, f"wrote {file}: {best.name}")
+    note(f"wrote {file}: {best.name}")
 
 
-def _plot(report: SweepReport, folder: Path, formats: tuple[str, ...], console: Console) -> None:
+def _plot(report: SweepReport, formats: tuple[str, ...], folder: Path) -> Iterable[Path]:
     from treadle.plots import plot_sweep
 
-    with writing("--plot", folder, "folder"):
-        for file in plot_sweep(report, folder, formats):
-            say(console, f"wrote {file}")
+    return plot_sweep(report, folder, formats)

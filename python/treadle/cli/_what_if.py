@@ -10,14 +10,14 @@ from statistics import mean
 from typing import Any, Final, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
-from treadle.cli._console import say
-from treadle.errors import UserError
+from treadle.cli._console import note, say
+from treadle.errors import UserError, percent
 from treadle.record.files import segments
 from treadle.replay.model import Histories, cluster_of, reduce_histories
 from treadle.replay.verify import Report
 from treadle.replay.what_if import OBSERVED, Outcome, as_recorded, error, open_recording, outcomes_of, replayed
+from treadle.tables import empty_table
 from treadle.wire.schema import WireError
 
 OFF: Final = 0.1
@@ -131,9 +131,7 @@ def _policy(name: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def show(document: dict[str, Any], console: Console) -> None:
     """Print it."""
     recorded, columns = document["recorded"], list(_columns(document))
-    table = Table(box=None)
-    for at, title in enumerate(("", "jobs", "recorded", *(each.title for each in columns))):
-        table.add_column(title, justify="right" if at else "left")
+    table = empty_table("", ("",), ("jobs", "recorded", *(each.title for each in columns)))
     for group in recorded["groups"]:
         key = (group["by"], group["group"])
         name = "mean completion, s" if group["by"] == "all" else f"  {group['by']} {group['group']}"
@@ -146,22 +144,22 @@ def show(document: dict[str, Any], console: Console) -> None:
     resources = dict.fromkeys(resource for each in columns for resource in each.policy["utilisation"])
     for resource in resources:
         used = [each.policy["utilisation"].get(resource) for each in columns]
-        table.add_row(f"{resource} used", "", "", *("-" if each is None else f"{each:.0%}" for each in used))
+        table.add_row(f"{resource} used", "", "", *("-" if each is None else percent(each) for each in used))
     shares = [each.policy["share_deviation"] for each in columns]
     table.add_row("share deviation", "", "", *("-" if math.isnan(each) else f"{each:.3f}" for each in shares))
     console.print(table)
     for line in _sentences(document):
         say(console, line)
-    for note in document["notes"]:
-        say(console, note, "yellow")
+    for text in document["notes"]:
+        note(text, "yellow")
     if document.get("missing"):
-        say(console, "Part of the recording is missing, see above: the figures are of what there is.", "red")
+        note("Part of the recording is missing, see above: the figures are of what there is.", "red")
     if not document["fits"]:
-        say(console, _FAR_OFF[document["of"]], "red")
+        note(_FAR_OFF[document["of"]], "red")
     for policy in document["policies"]:
         if policy["unfinished"]:
             text = f"{policy['unfinished']} jobs do not end, or not in time; its means are of the others"
-            say(console, f"{policy['policy']}: {text}", "red")
+            note(f"{policy['policy']}: {text}", "red")
 
 
 def _columns(document: dict[str, Any]) -> Iterator[_Column]:
@@ -209,7 +207,8 @@ _INSIGNIFICANT: Final = "Differences below the simulation error or the ± range 
 def _off(error_: dict[str, float]) -> str:
     if any(map(math.isnan, error_.values())):
         return "unknown, no job ends in the simulation"
-    return f"makespan {error_['makespan']:+.1%}, mean completion time {error_['completion_mean']:+.1%}"
+    makespan, completion = (percent(error_[key], "+.1f") for key in ("makespan", "completion_mean"))
+    return f"makespan {makespan}, mean completion time {completion}"
 
 
 def failed(document: dict[str, Any]) -> bool:

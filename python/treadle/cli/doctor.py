@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from treadle.cli._console import note
 from treadle.cli._options import CaOption, HadoopConfOption, Output, OutputOption, PrefixOption, YarnOption, print_json
 from treadle.errors import printable
 
@@ -79,7 +80,7 @@ def doctor(
         from treadle.admin.bundle import write_bundle
 
         names = write_bundle(bundle, facts, results)
-        typer.echo(f"{bundle} holds {', '.join(names)}; read it before you send it", err=output is Output.JSON)
+        note(f"wrote {bundle} ({', '.join(names)}); read it before you send it")
     raise typer.Exit(1 if failed else 0)
 
 

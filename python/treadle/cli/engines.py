@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from rich.table import Table
 
-from treadle.cli._console import console_for_tables
-from treadle.cli._options import DEFAULT_RM, CaOption, Output, OutputOption, RmOption, exit_if_silent, print_json
-from treadle.errors import UserError
+from treadle.cli._console import print_result
+from treadle.cli._options import DEFAULT_RM, CaOption, Output, OutputOption, RmOption, exit_if_silent
+from treadle.errors import UserError, percent
+from treadle.tables import empty_table
 from treadle.yarn.treadle_beans import application_in, engines_in, why_not
 
 app = typer.Typer()
 
-_WHO: Final = ("engine", "serves", "policy", "busy", "conflicts", "wait", "p99")
-_TITLES: Final = (*_WHO, "retries", "given up", "moved", "last error")
+_TEXTS: Final = ("engine", "serves", "policy")
+_FIGURES: Final = ("busy", "conflicts", "wait", "P99", "retries", "given up", "moved")
 
 
 @app.command()
@@ -39,14 +40,9 @@ def engines(
     idle = "" if shown else why_not(bean)
     if application is not None:
         served = _served(application, _owners(rm, ca) if shown else {})
-        typer.echo(json.dumps(served) if output is Output.JSON else _sentence(served, idle))
+        print_result(output, served, _sentence(served, idle))
         return
-    if output is Output.JSON:
-        print_json({"engines": shown})
-    elif not shown:
-        typer.echo(f"{_of_one(idle)}; see `treadle status`")
-    else:
-        _print(shown)
+    print_result(output, {"engines": shown}, _table(shown) if shown else f"{_of_one(idle)}; see `treadle status`")
     exit_if_silent(bean)
 
 
@@ -55,12 +51,8 @@ def _of_one(idle: str) -> str:
     return f"the one engine serves no application now: {idle}" if idle else "one engine serves all applications"
 
 
-def _print(shown: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-
-    table = Table()
-    for title in _TITLES:
-        table.add_column(title)
+def _table(shown: list[dict[str, Any]]) -> Table:
+    table = empty_table("", _TEXTS, _FIGURES, ("last error",))
     for row in shown:
         own = row["served_by"] in ("", row["engine"])
         fraction = "-" if row["conflict_fraction"] is None else f"{row['conflict_fraction']:.3f}"
@@ -68,7 +60,7 @@ def _print(shown: list[dict[str, Any]]) -> None:
             row["engine"],
             _serves(row) if own else f"nothing: {row['served_by']} stands in",
             row["policy"],
-            f"{100 * row['busy']:.1f} %",
+            percent(row["busy"], ".1f"),
             fraction,
             f"{row['wait_mean_ms'] / 1000:.2f} s",
             f"{row['wait_p99_ms'] / 1000:.2f} s",
@@ -77,7 +69,7 @@ def _print(shown: list[dict[str, Any]]) -> None:
             str(row["moved"]),
             row["last_error"],
         )
-    console_for_tables(width=160).print(table, markup=False)
+    return table
 
 
 def _serves(row: Mapping[str, Any]) -> str:

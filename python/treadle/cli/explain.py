@@ -11,9 +11,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from treadle.cli._console import console_for_tables, say
+from treadle.cli._console import console_for_tables, note, say
 from treadle.cli._options import DEFAULT_RM, CaOption, ConfigOption, Output, OutputOption, RmOption, print_json
-from treadle.errors import UserError, printable
+from treadle.errors import UserError, percent
+from treadle.tables import empty_table
 from treadle.yarn.codes import several
 from treadle.yarn.pages import find_applications, read_bean
 from treadle.yarn.treadle_beans import why_not
@@ -88,10 +89,10 @@ def explain(
     if "error" in answer:
         raise UserError(str(answer["error"]))
     if "note" in answer:
-        typer.echo(printable(str(answer["note"])), err=True)
+        note(str(answer["note"]))
     if socket_ is None and config is None and (reason := _why_not_now(rm, ca)):
         text = f"the CapacityScheduler places containers now: {reason}. What follows is what the engine would do"
-        typer.echo(printable(text), err=True)
+        note(text)
     if output is Output.JSON:
         print_json(answer)
     else:
@@ -272,8 +273,6 @@ def _place(facts: dict[str, Any]) -> str:
 
 def _show(answer: dict[str, Any], ask: int | None) -> None:
     """Print an explanation as text and tables, of one request key if it was named."""
-    from rich.table import Table
-
     console, facts = console_for_tables(), answer["facts"]
     say(
         console,
@@ -283,7 +282,8 @@ def _show(answer: dict[str, Any], ask: int | None) -> None:
     say(console, f"{counts}; {_place(facts)}")
     if "used_share" in facts:
         text = (
-            f"the queue uses {facts['used_share']:.0%} of its partition, of {facts['guaranteed_share']:.0%} guaranteed"
+            f"the queue uses {percent(facts['used_share'])} of its partition, of "
+            f"{percent(facts['guaranteed_share'])} guaranteed"
         )
         say(console, f"{text} (share {facts['share']})")
     for line in answer.get("stalled", ()):
@@ -299,11 +299,11 @@ def _show(answer: dict[str, Any], ask: int | None) -> None:
     for each in answer["asks"]:
         wanted = ", ".join(f"{value} {name}" for name, value in each["capability"].items())
         label = f", label {each['partition']}" if each["partition"] else ""
-        table = Table("verdict", "why", title_justify="left")
-        table.title = f"ask {each['key']}: {each['count']} x {wanted}, priority {each['priority']}{label}"
+        title = f"request {each['key']}: {each['count']} x {wanted}, priority {each['priority']}{label}"
+        table = empty_table(title, ("verdict", "why"))
         for cause in each["causes"]:
             table.add_row(cause["verdict"], cause["text"])
-        console.print(table, markup=False)
+        console.print(table)
         nodes = ", ".join(f"{count} {_NODES.get(reason, reason)}" for reason, count in each["nodes"].items())
         say(console, f"nodes: {nodes or 'none'}")
         if each["ways"]:

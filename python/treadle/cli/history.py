@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -15,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treadle.cli._console import console_for_notes, console_for_tables, counted_progress, say
+from treadle.cli._console import counted_progress, note, print_result
 from treadle.cli._options import CaOption, Output, OutputOption, writing
 from treadle.errors import UserError, counted
 from treadle.files import write_whole
+from treadle.tables import empty_table
 
 if TYPE_CHECKING:
     from treadle.history.database import Retention
@@ -52,11 +52,6 @@ def list_(
     """List recurring jobs, a line each."""
     with _opened(store, read_only=True) as opened:
         profiles = opened.profiles(_selection(user, queue, type_, name))
-    if output is Output.JSON:
-        typer.echo(json.dumps([_summary(profile) for profile in profiles]))
-        return
-    from treadle.tables import empty_table
-
     table = empty_table("", ("user", "queue", "type", "name"), ("runs", "last seen", "tasks", "lasts"))
     for profile in profiles:
         table.add_row(
@@ -66,9 +61,9 @@ def list_(
             str(profile.tasks),
             _span(profile.recent[-1][2] if profile.recent else 0),
         )
-    console_for_tables().print(table, markup=False)
+    print_result(output, [_summary(profile) for profile in profiles], table)
     if not profiles:
-        typer.echo("no profile is there, or none matches", err=True)
+        note("no profile is there, or none matches")
 
 
 @app.command()
@@ -87,12 +82,8 @@ def show(
         profiles = opened.profiles(_selection(user, queue, type_, name))
         if not profiles:
             raise UserError(f"{opened.name} knows no job {name!r}; `treadle history list` shows the names")
-    if output is Output.JSON:
-        typer.echo(json.dumps([profile_json(profile) for profile in profiles]))
-        return
-    console = console_for_tables()
-    for profile in profiles:
-        console.print(_title(profile), _stages(profile), markup=False, sep="\n")
+    shown = [each for profile in profiles for each in (_title(profile), _stages(profile))]
+    print_result(output, [profile_json(profile) for profile in profiles], *shown)
 
 
 @app.command()
@@ -117,7 +108,7 @@ def export(
         return
     with writing("--out", out, "file"):
         _write(out, content)
-    typer.echo(f"{counted(len(profiles), 'profile')} written to {out}", err=True)
+    note(f"wrote {out}: {counted(len(profiles), 'profile')}")
 
 
 @app.command("import")
@@ -177,7 +168,7 @@ def import_(
 
         settings = read_section(config, "history", JobHistory)
         store, retention = store or settings.store, retention_of(settings)
-    report = partial(say, console_for_notes(), style="red")
+    report = partial(note, style="red")
     now_ms = int(time.time() * 1000)
     server = None if history_server is None else HistoryServer(history_server, ca=ca)
     connect = None if reader is None else partial(connect_to, reader, "--reader", "treadle-histories.socket")
@@ -192,9 +183,9 @@ def import_(
             importing.take_server(server, bars.track(server.jobs(since_ms, jobs), description="importing"))
         opened.prune(now_ms)
     summary = importing.summary
-    typer.echo(json.dumps(asdict(summary)) if output is Output.JSON else _sentence(summary))
+    print_result(output, asdict(summary), _sentence(summary))
     if not summary.sources:
-        typer.echo("no history is there; MapReduce's end in .jhist, Spark's are event logs", err=True)
+        note("no history is there; MapReduce's end in .jhist, Spark's are event logs")
     if summary.broken or summary.refused:
         raise typer.Exit(1)
 
@@ -221,6 +212,8 @@ def delete(
     selection = _selection(user, queue, type_, name)
     if everything == any((user, queue, type_, name)):
         raise UserError("say which profiles: --user, --queue, --type or --name, or --all alone")
+    with _opened(store, read_only=True):
+        pass  # refuses a store that does not exist, which would be made
     with _opened(store) as opened:
         typer.echo(f"{counted(opened.forget(selection), 'profile')} deleted")
 
@@ -269,8 +262,6 @@ def _title(profile: JobProfile) -> str:
 
 
 def _stages(profile: JobProfile) -> Any:
-    from treadle.tables import empty_table
-
     figures = ("width", "mean", "median", "90 %", "last", "hint for last")
     table = empty_table("", ("#", "stage", "after", "asks for"), figures)
     places = {stage.name: place for place, stage in enumerate(profile.stages, 1)}

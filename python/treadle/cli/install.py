@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from treadle.cli._console import note
 from treadle.cli._options import DryRunOption
 from treadle.errors import printable
 
@@ -79,9 +80,9 @@ def install(
     try:
         with Signals() as signals:
             now = datetime.now()  # for names that their reader's clock shows
-            carry_out(plan, now, lambda text: typer.echo(printable(text)), signals=signals)
+            carry_out(plan, now, note, signals=signals)
     except Stopped as stopped:
-        typer.echo(f"{stopped}; everything is as it was", err=True)
+        note(f"{stopped}; everything is as it was", "red")
         raise typer.Exit(128 + stopped.number) from None
     _remarks(plan.remarks)
     typer.echo(
@@ -92,4 +93,4 @@ def install(
 
 def _remarks(remarks: list[str]) -> None:
     for line in remarks:
-        typer.echo(f"note: {printable(line)}")
+        note(f"note: {line}")

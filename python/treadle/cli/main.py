@@ -13,8 +13,11 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from pathlib import Path
+from traceback import format_exception
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
 import typer
@@ -45,12 +48,26 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
+@dataclass(slots=True)
+class Switches:
+    """The options that every command has."""
+
+    quiet: bool = False
+    verbose: bool = False
+
+
+switches = Switches()
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run a command; returns the exit code."""
+    switches.quiet = switches.verbose = False
     app = application(arguments)
     try:
         app(args=list(arguments), prog_name="treadle")
     except UserError as error:
+        if switches.verbose:
+            typer.echo("".join(format_exception(error)), err=True)
         typer.echo("\n".join(map(printable, str(error).split("\n"))), err=True)  # it may quote texts of other users
         return EXIT_MISTAKE
     except SystemExit as done:
@@ -134,13 +151,14 @@ def application(arguments: Sequence[str]) -> typer.Typer:
     app = typer.Typer(
         cls=Group,
         help="Schedule Hadoop clusters with Python.",
-        epilog="`treadle COMMAND --help` describes a command. Exit codes: docs/reference/commands.md.",
+        epilog="`treadle COMMAND --help` describes a command. Exit codes: 0, success; 1, a check or a part of the work "
+        "failed, or no engine answers; 2, wrong usage, a wrong file, or a server that does not answer; 130, Ctrl-C.",
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    app.callback()(_options)
+    app.callback()(_with_shared(_root))
     completed = os.environ.get("_TYPER_COMPLETE_ARGS", os.environ.get("COMP_WORDS", "")).split()[1:]
     words = [word for word in arguments or completed if not word.startswith("-")]
     for package, folder in sources().items():
@@ -179,7 +197,11 @@ def _group() -> None:
 def _add(app: typer.Typer, name: str, command: typer.Typer) -> None:
     """Add a command: a single function without a callback as a command, anything else as a group."""
     for each in command.registered_commands:
+        if each.cls is Command:
+            continue  # from an earlier run of this process
         each.cls = Command
+        if "ignore_unknown_options" not in (each.context_settings or {}):  # those run commands that have options too
+            each.callback = _with_shared(each.callback)
         _name_values(each.callback)
     if len(command.registered_commands) == 1 and command.registered_callback is None:
         function: Any = command.registered_commands[0].callback
@@ -217,14 +239,33 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _options(
+def _shared(
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show details, and the origin of an error.")] = False,
+) -> None:
+    """Take the options that `treadle` and every command have."""
+    switches.quiet |= quiet
+    switches.verbose |= verbose
+
+
+def _with_shared(function: Any) -> Any:
+    """Return a command's function that takes the shared options too."""
+    shared = signature(_shared, eval_str=True).parameters
+
+    def run(**given: Any) -> None:
+        _shared(**{name: given.pop(name) for name in shared})
+        function(**given)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    options = [*signature(function, eval_str=True).parameters.values(), *shared.values()]
+    run.__annotations__ = {each.name: each.annotation for each in options}
+    run.__signature__ = Signature([each.replace(kind=Parameter.KEYWORD_ONLY) for each in options])  # type: ignore[attr-defined]
+    return run
+
+
+def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Schedule Hadoop clusters with Python."""
-    if quiet:
-        from treadle.cli import _console  # only here: it imports rich
-
-        _console.quiet = True

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import typer
+from rich.table import Table
 
-from treadle.cli._console import console_for_tables, say
+from treadle.cli._console import console_for_tables, note, say
 from treadle.cli._options import DEFAULT_RM, CaOption, Output, OutputOption, RmOption, print_json
-from treadle.errors import UserError, counted, printable
+from treadle.errors import UserError, counted, percent, printable
+from treadle.tables import empty_table
 from treadle.yarn.pages import read_bean
 
 app = typer.Typer()
@@ -40,6 +42,8 @@ def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, output: OutputOption
         print_json({"mode": mode, **observation})
     else:
         _show(observation)
+    for warning in observation["warnings"]:
+        note(f"warning: {warning}", "yellow")
 
 
 def read_observation(rm: str, ca: Path | None = None, config: Path | None = None) -> dict[str, Any]:
@@ -60,14 +64,12 @@ def summary(observation: Mapping[str, Any]) -> str:
     """Return in a line which part of the containers Treadle would have placed too."""
     total = observation["total"]
     compared = sum(total[column] for column in PLACED)
-    parts = [f"{total[column] / compared:.0%} {text}".replace("%", " %") for column, text in PLACED.items() if compared]
+    parts = [f"{percent(total[column] / compared)} {text}" for column, text in PLACED.items() if compared]
     return "; ".join([f"{counted(compared, 'container')} compared", *parts])
 
 
 def _show(observation: Mapping[str, Any]) -> None:
     console = console_for_tables()
-    for warning in observation["warnings"]:
-        say(console, f"Warning: {warning}.")
     if observation["interruptions"]:
         times = counted(observation["interruptions"], "interruption")
         missed = f"for {observation['interrupted_ms'] / 1000:.0f} s in {times}"
@@ -77,34 +79,28 @@ def _show(observation: Mapping[str, Any]) -> None:
         return
     total: Mapping[str, int] = observation["total"]
     since = datetime.fromtimestamp(observation["since_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    console.print(
-        f"Since {since} the CapacityScheduler has placed {observation['stock_placements']} containers.", markup=False
-    )
+    console.print(f"Since {since} the CapacityScheduler has placed {observation['stock_placements']} containers.")
     rows = {"all": total}
     rows |= {f"queue {name}": row for name, row in observation["by_queue"].items()}
     rows |= {f"type {name}": row for name, row in observation["by_framework"].items()}
-    console.print(_table(rows), markup=False)
-    console.print(f"Proposed by Treadle now, and not placed yet: {total['waiting']}.", markup=False)
+    console.print(_table(rows))
+    console.print(f"Proposed by Treadle now, and not placed yet: {total['waiting']}.")
     reasons = sorted(observation["would_reject"].items(), key=lambda reason: -reason[1])
     if reasons:
         reasons_text = ", ".join(f"{name.replace('_', ' ').lower()} {count}" for name, count in reasons)
-        console.print(f"Would have been rejected: {reasons_text}.", markup=False)
+        console.print(f"Would have been rejected: {reasons_text}.")
     if observation["forgotten"]:
-        console.print(f"Not compared, too many at once: {observation['forgotten']}.", markup=False)
+        console.print(f"Not compared, too many at once: {observation['forgotten']}.")
 
 
-def _table(rows: Mapping[str, Mapping[str, int]]) -> Any:
+def _table(rows: Mapping[str, Mapping[str, int]]) -> Table:
     """Return a table with a row a name: containers with their part of all that were compared, and mean times."""
-    from rich.table import Table
-
-    table = Table()
-    for column in ("", *PLACED.values(), *_TIMES.values()):
-        table.add_column(column, justify="right" if column else "left")
+    table = empty_table("", ("",), (*PLACED.values(), *_TIMES.values()))
     for name, row in rows.items():
         compared = sum(row[column] for column in PLACED)
-        parts = [f"{row[column]} ({row[column] / compared:.0%})" if compared else "0" for column in PLACED]
+        parts = [f"{row[column]} ({percent(row[column] / compared)})" if compared else "0" for column in PLACED]
         times = [f"{row[each]}, by {_mean(row, each):.1f} s" if row[each] else "0" for each in _TIMES]
-        table.add_row(name, *(part.replace("%", " %") for part in parts), *times)
+        table.add_row(name, *parts, *times)
     return table
 
 

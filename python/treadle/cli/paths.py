@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._options import Output, OutputOption, print_json
+from treadle.cli._console import print_result
+from treadle.cli._options import Output, OutputOption
 from treadle.errors import UserError, unknown
+from treadle.tables import facts_table
 
 app = typer.Typer()
 
@@ -36,9 +38,4 @@ def paths(
     if name and name not in places:
         raise UserError(unknown(name, places))
     found = {each: str(place()) for each, place in places.items() if name in ("", each)}
-    if output is Output.JSON:
-        print_json(found)
-    elif name:
-        typer.echo(found[name])
-    else:
-        typer.echo("\n".join(f"{each:<12}  {place}" for each, place in found.items()))
+    print_result(output, found, found[name] if name else facts_table(found.items()))

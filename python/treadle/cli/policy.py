@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from treadle.cli._console import INTERRUPTED, console_for_tables
+from treadle.cli._console import INTERRUPTED, note, print_result
 from treadle.cli._options import (
     DEFAULT_RM,
     CaOption,
@@ -20,6 +20,7 @@ from treadle.cli._options import (
     print_json,
 )
 from treadle.errors import UserError, counted
+from treadle.tables import empty_table
 
 if TYPE_CHECKING:
     from treadle.admin.policy_use import Change
@@ -41,6 +42,7 @@ def check(
         Path | None, typer.Option(metavar="FILE", help="A scenario, to check that it has the queues of the policy.")
     ] = None,
     trust_code: TrustOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Check a treadle.yaml, and say what to change if it is wrong; nothing is applied."""
     from treadle.admin import policy_use
@@ -53,28 +55,28 @@ def check(
     if scenario is not None:
         _warn(policy_use.unnamed_queues(path, scenario, trust_code=trust_code))
     engines = policy_use.policies_of_engines(path)
-    typer.echo(f"{path}: OK ({counted(len(engines), 'engine') if engines else name})")
-    for engine, own in engines.items():
-        typer.echo(f"engine {engine}: {own}")
+    lines = (f"engine {engine}: {own}" for engine, own in engines.items())
+    document = {"file": str(path), "policy": None if engines else name, "engines": engines}
+    print_result(output, document, f"{path}: OK ({counted(len(engines), 'engine') if engines else name})", *lines)
 
 
 @app.command("try")
-def try_policy(file: Wanted) -> None:
+def try_policy(file: Wanted, output: OutputOption = Output.TABLE) -> None:
     """Check a policy, and simulate it against `fair` on two small workloads: is it quicker? About half a minute."""
     from treadle.admin import policy_use
     from treadle.cli._simulate import try_against_fair  # only here: it imports numba
     from treadle.shipped import find_policy
 
     found = find_policy(file)
-    typer.echo(f"{found}: OK ({policy_use.checked(found)})")
+    note(f"{found}: OK ({policy_use.checked(found)})")
     policy_use.refuse_missing(found)
     _warn(policy_use.unused(found))
-    try_against_fair(found)
+    try_against_fair(found, output)
 
 
 def _warn(lines: list[str]) -> None:
     for line in lines:
-        typer.echo(f"warning: {line}", err=True)
+        note(f"warning: {line}", "yellow")
 
 
 @app.command("list")
@@ -96,10 +98,8 @@ def list_policies(output: OutputOption = Output.TABLE) -> None:
     _show(rows, output, ("name", "title", "use_when", "requires"))
     if output is Output.TABLE:
         typer.echo(f"recommended: {TRY_ORDER[0]}")
-        preempted = ", ".join(name for name, policy in policies.items() if policy.overrides_guarantees())
-        typer.echo(
-            f"{preempted}: the ResourceManager's preemption monitor must be off, or it takes back what they give"
-        )
+    preempted = ", ".join(name for name, policy in policies.items() if policy.overrides_guarantees())
+    note(f"{preempted}: the ResourceManager's preemption monitor must be off, or it takes back what they give")
 
 
 @app.command()
@@ -108,17 +108,22 @@ def show(
     defaults: Annotated[
         bool, typer.Option("--defaults", help="Show a treadle.yaml with every setting, its default and its meaning.")
     ] = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the file of a policy, or every setting that one may have."""
     if defaults == (policy is not None):
         raise UserError("give either a policy or --defaults")
     from treadle.config.text import default_yaml
-    from treadle.config.yaml_nodes import text_of
+    from treadle.config.yaml_nodes import YamlDocument, text_of
     from treadle.policy.catalogue import register_parts
     from treadle.shipped import find_policy
 
     register_parts()
-    typer.echo(default_yaml() if policy is None else text_of(find_policy(policy)), nl=False)
+    text = default_yaml() if policy is None else text_of(find_policy(policy))
+    if output is Output.JSON:
+        print_json(YamlDocument(str(policy), text).value)
+    else:
+        typer.echo(text, nl=False)
 
 
 @app.command()
@@ -158,8 +163,10 @@ def history(
     from dataclasses import asdict
 
     from treadle.admin import policy_use
+    from treadle.cli.explain import check_config
     from treadle.config.text import History
 
+    check_config(config)
     target = policy_use.target_of(config, rm, ca)
     rows = [asdict(version) for version in History(target.resolve()).versions()]
     _show(rows, output, ("number", "until", "policy", "replaced_by"))
@@ -192,17 +199,12 @@ def _take_over(change: Change, wanted: str, rm: str, ca: Path | None, yarn: str 
         command = None if no_refresh else policy_use.refresh_command(yarn)
         policy_use.take_over(change, wanted, rm, ca, command, typer.echo)
     except policy_use.StoppedError as error:
-        typer.echo(str(error), err=True)
+        note(str(error))
         raise typer.Exit(INTERRUPTED) from None
 
 
 def _show(rows: list[dict[str, Any]], output: Output, columns: tuple[str, ...]) -> None:
-    if output is Output.JSON:
-        print_json(rows)
-        return
-    from rich.table import Table
-
-    table = Table(*(column.replace("_", " ") for column in columns))
+    table = empty_table("", (column.replace("_", " ") for column in columns))
     for row in rows:
         table.add_row(*(str(row[column]) for column in columns))
-    console_for_tables().print(table, markup=False)
+    print_result(output, rows, table)

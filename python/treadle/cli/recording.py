@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.table import Table
 
-from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import Output, OutputOption, print_json
+from treadle.cli._console import note, print_result
+from treadle.cli._options import Output, OutputOption
+from treadle.errors import percent
+from treadle.tables import facts_table
 
 if TYPE_CHECKING:
     from treadle.record.reader import Summary
@@ -37,25 +38,22 @@ def show(place: PlaceArgument, output: OutputOption = Output.TABLE) -> None:
     from treadle.record.reader import summarise
 
     summary = summarise(segments(place))
-    if output is Output.JSON:
-        print_json(summary.document())
-    else:
-        _show(summary)
+    print_result(output, summary.document(), facts_table(_facts(summary)))
+    for text in summary.notes:
+        note(text, "yellow")
     if not summary.whole:
         raise typer.Exit(EXIT_GAPS)
 
 
-def _show(summary: Summary) -> None:
+def _facts(summary: Summary) -> list[tuple[str, str]]:
     from datetime import UTC, datetime
 
     def time(ms: int) -> str:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
 
-    console = console_for_tables()
-    table = Table(box=None, show_header=False, pad_edge=False)
     per = summary.bytes_per_container
     size = f"{summary.bytes / 1024:.1f} KiB in {len(summary.segments)} segments"
-    rows = [
+    return [
         (
             "time",
             f"{time(summary.begin_ms)} to {time(summary.end_ms)}, {(summary.end_ms - summary.begin_ms) / 1000:.0f} s",
@@ -63,7 +61,12 @@ def _show(summary: Summary) -> None:
         ("frames", f"{summary.frames}, {summary.proposals} proposals"),
         ("other events", ", ".join(f"{rows} {name}" for name, rows in summary.offline_events.items()) or "nothing"),
         ("size", size + ("" if per is None else f", {per:.0f} bytes a container")),
-        ("cost", "not known" if summary.cost.share is None else f"{summary.cost.share:.1%} of its process's CPU time"),
+        (
+            "cost",
+            "not known"
+            if summary.cost.share is None
+            else f"{percent(summary.cost.share, '.1f')} of its process's CPU time",
+        ),
         ("nodes", str(summary.nodes)),
         ("jobs", f"{summary.jobs}, {summary.jobs_ended} ended, {summary.containers} containers began"),
         ("queues", ", ".join(summary.queues)),
@@ -73,11 +76,6 @@ def _show(summary: Summary) -> None:
         ("can be replayed", f"{sum(each.from_start for each in summary.segments)} of {len(summary.segments)} segments"),
         ("engine", _hashes(summary.engine_hashes, summary.own_engine_hash)),
     ]
-    for name, text in rows:
-        table.add_row(name, text)
-    console.print(table)
-    for note in summary.notes:
-        say(console, note, "yellow")
 
 
 def _hashes(hashes: list[str], own: str) -> str:

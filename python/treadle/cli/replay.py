@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 
-from treadle.cli._console import INTERRUPTED, console_for_tables, say, steps
+from treadle.cli._console import INTERRUPTED, console_for_tables, note, say, steps
 from treadle.cli._options import Output, OutputOption, TrustOption, print_json
 from treadle.errors import UserError
 
@@ -83,8 +82,8 @@ def _verify(files: Sequence[Path], *, trust_code: bool, output: Output) -> None:
         print_json(asdict(verdict) | {"same": verdict.same})
     else:
         console = console_for_tables()
-        for note in verdict.notes:
-            say(console, note, "yellow")
+        for text in verdict.notes:
+            note(text, "yellow")
         counted = f"{verdict.segments} segments, {verdict.ticks} answers, {verdict.proposals} proposals in equal ones"
         if verdict.first is None and verdict.form_only:
             replayed = f"{verdict.segments - verdict.form_only} of {verdict.segments} segments replayed"
@@ -105,12 +104,11 @@ def _verify(files: Sequence[Path], *, trust_code: bool, output: Output) -> None:
 @contextmanager
 def _under_way() -> Iterator[Callable[[str], None]]:
     """Yield a function that shows the progress on standard error; Ctrl-C is reported there too."""
-    console = Console(stderr=True)
     try:
         with steps("reading") as report:
             yield report
     except KeyboardInterrupt:
-        say(console, "stopped; there is no result", "red")
+        note("stopped; there is no result", "red")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -152,6 +150,6 @@ def _print_result(document: dict[str, Any], output: Output) -> None:
     if output is Output.JSON:
         print_json(without_nan(document))
     else:
-        show(document, console_for_tables(160))
+        show(document, console_for_tables())
     if failed(document):
         raise typer.Exit(EXIT_DIFFERENT)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from treadle.cli._console import note
 from treadle.cli._options import DEFAULT_RM, CaOption, RmOption
 from treadle.errors import UserError
 
@@ -60,4 +61,4 @@ def restart(
     """End this host's sidecar, and wait until another one holds the lease. The stock scheduler works meanwhile."""
     from treadle.admin.sidecars import restart_sidecars
 
-    restart_sidecars(rm, ca, pid, wait_s, typer.echo)
+    restart_sidecars(rm, ca, pid, wait_s, note)

@@ -19,6 +19,7 @@ from treadle.cli._options import (
     TrustOption,
     plot_formats,
 )
+from treadle.cli.main import switches
 from treadle.errors import UserError
 from treadle.shipped import find_example
 
@@ -58,10 +59,6 @@ def simulate(
     plot: PlotOption = None,
     plot_format: PlotFormatOption = None,
     check: Annotated[bool, typer.Option(help="Check the invariants at every step; --no-check is faster.")] = True,
-    details: Annotated[
-        bool,
-        typer.Option("--details", "-v", help="Show slowdowns by job size and queue, and policies pair by pair."),
-    ] = False,
     profile: Annotated[
         bool, typer.Option(help="Show where the CPU time went, and what parts from files took by the clock.")
     ] = False,
@@ -71,13 +68,17 @@ def simulate(
     keep_going: KeepGoingOption = False,
     trust_code: TrustOption = False,
 ) -> None:
-    """Run a workload on a simulated cluster, under one or several policies."""
+    """Run a workload on a simulated cluster, under one or several policies.
+
+    --verbose shows slowdowns by job size and queue, and compares policies pair by pair.
+    """
     if (scenario is None) == (example is None):
         raise UserError("give either a scenario or --example NAME")
     file = scenario or find_example(str(example))
     from treadle.cli import _simulate  # only here: it imports numba
 
-    places = _simulate.OutputPaths(output, out, csv, parquet, plot, plot_formats(plot, plot_format))
+    formats = plot_formats(plot, plot_format)
+    places = _simulate.OutputPaths(output=output, out=out, plot=plot, formats=formats, csv=csv, parquet=parquet)
     how = _simulate.SimulateOptions(
         seed=seed,
         seeds=seeds,
@@ -85,7 +86,7 @@ def simulate(
         processes=processes or os.cpu_count() or 1,
         check=check,
         profile=profile,
-        details=details,
+        details=switches.verbose,
         keep_going=keep_going,
         allow_impossible=allow_impossible,
         trust_code=trust_code,

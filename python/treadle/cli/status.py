@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import typer
 
-from treadle.cli._console import console_for_tables
-from treadle.cli._options import DEFAULT_RM, CaOption, Output, OutputOption, RmOption, exit_if_silent, print_json
+from treadle.cli._console import print_result
+from treadle.cli._options import DEFAULT_RM, CaOption, Output, OutputOption, RmOption, exit_if_silent
 from treadle.errors import UserError
+from treadle.tables import facts_table
 from treadle.yarn.treadle_beans import why_not
 
 app = typer.Typer()
@@ -35,8 +36,8 @@ _NUMBERS: Final = {
     "Rejected": "rejected",
     "PlacedForNeglected": "placed for neglected requests",
     "PlacedByCapacityScheduler": "placed by the stock scheduler",
-    "DecideP50Us": "decide p50, µs",
-    "DecideP99Us": "decide p99, µs",
+    "DecideP50Us": "decide P50, µs",
+    "DecideP99Us": "decide P99, µs",
     "SidecarStarts": "starts of the sidecar",
     "LinkFailures": "failures of the link",
     "CaughtExceptions": "exceptions caught in overrides",
@@ -49,19 +50,8 @@ def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, output: OutputOption 
     from treadle.yarn.pages import read_bean
 
     bean = read_bean(rm, ca)
-    if output is Output.JSON:
-        print_json(bean)
-        exit_if_silent(bean)
-        return
-    from rich.table import Table
-
-    table = Table(show_header=False)
-    table.add_column()
-    # a key to change is shown as a whole
-    table.add_column(overflow="fold")
-    for name, value in [*_rows(bean), *_compared(bean, rm, ca)]:
-        table.add_row(name, value)
-    console_for_tables().print(table, markup=False)
+    compared = [] if output is Output.JSON else _compared(bean, rm, ca)  # which asks the sidecar
+    print_result(output, bean, facts_table([*_rows(bean), *compared]))
     exit_if_silent(bean)
 
 

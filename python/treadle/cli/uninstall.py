@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from treadle.cli._console import note
 from treadle.cli._options import DryRunOption, HadoopConfOption, PrefixOption
 from treadle.errors import printable
 
@@ -18,26 +19,25 @@ def uninstall(prefix: PrefixOption = None, hadoop_conf: HadoopConfOption = None,
 
     if prefix is None:
         prefix = found_prefix(hadoop_conf, trusted=True)
-        typer.echo(f"the installation is looked for below {printable(str(prefix))}; --prefix names another")
+        note(f"the installation is looked for below {prefix}; --prefix names another")
     plan = plan_removal(prefix.absolute())
     for each in plan.files:
         for line in each.diff():
             typer.echo(printable(line))
         for remark in each.remarks:
-            typer.echo(f"note: {printable(remark)}")
+            note(f"note: {remark}")
     if dry_run:
         if plan.users:
             typer.echo(f"{prefix} would stay: these run from it: {'; '.join(map(printable, plan.users))}")
         typer.echo("nothing was changed (--dry-run)")
         return
-    outcome = remove(plan, lambda text: typer.echo(printable(text)))
+    outcome = remove(plan, note)
     if outcome.is_done:
         but = ", but for what is named above as left" if outcome.left else ""
         typer.echo(f"uninstalled{but}. A ResourceManager that is started from now on runs without Treadle")
         return
-    typer.echo(
-        f"{prefix} stays as long as something runs from it: {'; '.join(map(printable, plan.users))}. Restart the "
-        "ResourceManager (stop the sidecar's unit), and run this again",
-        err=True,
+    note(
+        f"{prefix} stays as long as something runs from it: {'; '.join(plan.users)}. Restart the ResourceManager (stop "
+        "the sidecar's unit), and run this again"
     )
     raise typer.Exit(1)

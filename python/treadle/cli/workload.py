@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import lzma
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +14,10 @@ import typer
 from rich.progress import Progress
 from rich.table import Table
 
-from treadle.cli._console import console_for_notes, console_for_tables, progress_console, say
+from treadle.cli._console import note, print_result, progress_console
 from treadle.cli._options import Output, OutputOption, PlotOption, check_plotting, writing
 from treadle.errors import UserError, counted
-from treadle.tables import empty_table
+from treadle.tables import empty_table, facts_table
 from treadle.workload.formats import FORMATS, read_workload, recognised
 from treadle.workload.job import QUANTILES, Summary, Workload, loads, summarise
 
@@ -64,14 +63,10 @@ def show(
     load = loads(jobs, amounts)
     if plot is not None:
         _plot(jobs, summary, file, plot / f"{file.name.partition('.')[0]}-workload.png")
-    if output is Output.JSON:
-        typer.echo(json.dumps({"format": known, **summary.as_json(), "loads": load}))
-        return
-    console = console_for_tables()
-    for table in (_counts(known, summary), _resources(summary, load), _distributions(summary)):
-        console.print(table)
-    for note in summary.notes:
-        console.print(f"Note: {note}.", style="yellow", highlight=False)
+    tables = _counts(known, summary), _resources(summary, load), _distributions(summary)
+    print_result(output, {"format": known, **summary.as_json(), "loads": load}, *tables)
+    for text in summary.notes:
+        note(f"Note: {text}.", "yellow")
 
 
 @app.command()
@@ -90,9 +85,9 @@ def convert(
         if jobs is not None:
             read = replace(read, jobs=read.jobs[:jobs])
         write_own(read, stream)
-    typer.echo(f"{output}: {counted(len(read.jobs), 'job')}, {counted(read.tasks, 'task')}")
-    for note in read.notes:
-        say(console_for_notes(), f"Note: {note}.", "yellow")
+    note(f"wrote {output}: {counted(len(read.jobs), 'job')}, {counted(read.tasks, 'task')}")
+    for text in read.notes:
+        note(f"Note: {text}.", "yellow")
 
 
 def _read(file: Path, known: str | None, seed: int | None) -> Workload:
@@ -117,21 +112,18 @@ def _opened(output: Path) -> Iterator[TextIO]:
 
 
 def _counts(known: str, summary: Summary) -> Table:
-    table = Table(show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_row("format", f"{known}: {FORMATS[known].summary if known in FORMATS else 'a reader of your own'}")
-    table.add_row("jobs", f"{summary.jobs:,}")
-    table.add_row("stages", f"{summary.stages:,}")
-    table.add_row("tasks", f"{summary.tasks:,}")
-    table.add_row("first arrival", f"{summary.first_arrival_ms / 1000:,.1f} s")
-    table.add_row("last arrival", f"{summary.last_arrival_ms / 1000:,.1f} s")
-    table.add_row("frameworks", ", ".join(f"{name} {count:,}" for name, count in sorted(summary.frameworks.items())))
-    if summary.queues:
-        table.add_row("queues", ", ".join(f"{name} {count:,}" for name, count in sorted(summary.queues.items())))
-    if summary.users:
-        table.add_row("users", f"{summary.users:,}")
-    return table
+    facts = {
+        "format": f"{known}: {FORMATS[known].summary if known in FORMATS else 'a reader of your own'}",
+        "jobs": f"{summary.jobs:,}",
+        "stages": f"{summary.stages:,}",
+        "tasks": f"{summary.tasks:,}",
+        "first arrival": f"{summary.first_arrival_ms / 1000:,.1f} s",
+        "last arrival": f"{summary.last_arrival_ms / 1000:,.1f} s",
+        "frameworks": ", ".join(f"{name} {count:,}" for name, count in sorted(summary.frameworks.items())),
+        "queues": ", ".join(f"{name} {count:,}" for name, count in sorted(summary.queues.items())),
+        "users": f"{summary.users:,}" if summary.users else "",
+    }
+    return facts_table((name, text) for name, text in facts.items() if text)
 
 
 def _resources(summary: Summary, load: dict[str, float]) -> Table:
@@ -145,11 +137,8 @@ def _resources(summary: Summary, load: dict[str, float]) -> Table:
 
 
 def _distributions(summary: Summary) -> Table:
-    table = Table(title="Distributions", title_justify="left")
-    table.add_column("", no_wrap=True)
-    for share in QUANTILES:
-        table.add_column({0.0: "least", 1.0: "most"}.get(share, f"P{100 * share:g}"), justify="right")
-    table.add_column("mean", justify="right")
+    quantiles = [{0.0: "least", 1.0: "most"}.get(share, f"P{100 * share:g}") for share in QUANTILES]
+    table = empty_table("Distributions", ("",), (*quantiles, "mean"))
     for name, weighted in summary.distributions.items():
         unit = 1000 if name.endswith("_ms") else 1
         table.add_row(

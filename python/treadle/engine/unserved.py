@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I64
-from treadle.errors import STALLED
+from treadle.errors import STALLED, percent
 from treadle.events import ApplicationState, NodeState
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, View
@@ -184,7 +184,7 @@ class _StarvationCheck:
     def _text(self, leaf: int, partition: int, asks: _Asks, shares: tuple[float, float], label: str) -> str:
         path = self._path(leaf)
         where = f" with label {label}" if label else ""
-        what = f"has {shares[0]:.1%} of the {shares[1]:.1%} that it is entitled to{where}"
+        what = f"has {percent(shares[0], '.1f')} of the {percent(shares[1], '.1f')} that it is entitled to{where}"
         room = (
             "nodes have room for it now"
             if asks.has_room
@@ -199,7 +199,7 @@ class _StarvationCheck:
             used, guaranteed = self._used(queue, partition), self._guaranteed(queue, partition)
             most = int(np.argmax(used))
             if guaranteed > 0 and used[most] >= guaranteed and used[most] > float(used[asks.needs].max()):
-                counts = f"{self._path(queue)} counts as {used[most]:.0%} of {guaranteed:.0%}"
+                counts = f"{self._path(queue)} counts as {percent(used[most])} of {percent(guaranteed)}"
                 return f"{counts} because of its {self._types[most]}, which it does not ask for"
         most_over, over = 0.0, -1
         for queue in self._exists[self._view.queues["leaf"][self._exists] == 1].tolist():
@@ -209,7 +209,7 @@ class _StarvationCheck:
         if over < 0:
             return "other queues are within what they are guaranteed"
         has, guaranteed = float(self._used(over, partition)[asks.needs].max()), self._guaranteed(over, partition)
-        return f"{self._path(over)} has {has:.0%}, and is guaranteed {guaranteed:.0%}"
+        return f"{self._path(over)} has {percent(has)}, and is guaranteed {percent(guaranteed)}"
 
     def _path(self, queue: int) -> str:
         return self._names.texts[int(self._view.queues["path"][queue])]

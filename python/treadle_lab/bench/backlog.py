@@ -11,9 +11,11 @@ from typing import Any, Final
 
 from rich.table import Table
 
+from treadle.errors import percent
 from treadle.simulate.comparison import Interval, interval_of_ratio
 from treadle_lab.bench.cluster import (
     Figures,
+    Keep,
     Progress,
     Rounds,
     Shim,
@@ -21,7 +23,6 @@ from treadle_lab.bench.cluster import (
     measured,
     run_rounds,
     scheduling_us,
-    write_report,
 )
 from treadle_lab.sls.load import CONTAINER_MB, MODES, BenchError, Kind, Mode, Workload
 from treadle_lab.sls.run import HEARTBEAT_MS, P50, P99, Run, Setting, heartbeats_share
@@ -207,7 +208,7 @@ def _least_free(seen: Mapping[str, Any], load: BacklogLoad) -> float:
     free = 1 - float(max(each[running] for each in inside)) / load.slots
     if free < LEAST_FREE:
         raise BenchError(
-            f"only {free:.0%} of {load.slots:,} slots were free: they bound the run and not the scheduler; "
+            f"only {percent(free)} of {load.slots:,} slots were free: they bound the run and not the scheduler; "
             f"try more --slots-per-node than {load.slots_of_node}"
         )
     if min(each[pending] for each in inside) <= 0:
@@ -223,7 +224,7 @@ def run_backlog(
     load: BacklogLoad,
     rounds: int,
     folder: Path,
-    json_file: Path,
+    keep: Keep,
     progress: Progress,
 ) -> list[Rounds]:
     """Run each mode once a round, every other round in the opposite order; the report is written after each run."""
@@ -234,7 +235,7 @@ def run_backlog(
         progress,
         partial(rate_of, load=load),
         folder,
-        lambda found: write_report(json_file, report(setting, load, rounds, found)),
+        lambda found: keep(report(setting, load, rounds, found)),
         turning=True,
     )
 

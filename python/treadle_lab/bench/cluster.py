@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import platform
 import statistics
@@ -16,12 +15,15 @@ import psutil
 from rich.table import Table
 
 from treadle import __version__
+from treadle.tables import empty_table
 from treadle_lab.rows import plain
 from treadle_lab.sls.load import BenchError, Kind, Mode
 from treadle_lab.sls.run import P50, P99, SCHEDULER_THREADS, Run, Setting, decide_us, simulate
 
 Progress = Callable[[str, dict[str, Any]], None]
 """Called with the label of a run and its measurements so far."""
+Keep = Callable[[dict[str, Any]], None]
+"""Called with the report so far, after each run."""
 Figures = dict[str, float]
 """The figures of a run by name (docs/benchmark.md): wall-clock times unless CPU is named; NaN where a mode has none."""
 
@@ -100,7 +102,7 @@ def run_rounds(
 
 
 def run_benchmark(
-    modes: Sequence[Mode], setting: Setting, rounds: int, folder: Path, json_file: Path, progress: Progress
+    modes: Sequence[Mode], setting: Setting, rounds: int, folder: Path, keep: Keep, progress: Progress
 ) -> list[Rounds]:
     """Run each mode, and write the report after each run; return the result of each mode."""
     return run_rounds(
@@ -110,7 +112,7 @@ def run_benchmark(
         progress,
         partial(figures_of, containers_wanted=setting.workload.containers),
         folder,
-        lambda found: write_report(json_file, report(setting, rounds, found)),
+        lambda found: keep(report(setting, rounds, found)),
         worst=COUNTED_PER_MODE,
     )
 
@@ -139,15 +141,6 @@ def machine() -> dict[str, Any]:
         },
         "treadle": __version__,
     }
-
-
-def write_report(path: Path, content: dict[str, Any]) -> None:
-    """Write the report as JSON."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1) + "\n")
-    except OSError as error:
-        raise BenchError(f"--out {path}: {error.strerror or error}; name a file that can be written") from error
 
 
 COUNTED_PER_MODE: Final = ("rejected", "placed_by_capacity_scheduler", "containers_missing", "attempts_not_finished")
@@ -290,10 +283,8 @@ def figures_table(rows: Rows, outcome: Sequence[Rounds], caption: str) -> Table:
         outcome: the modes
         caption: stands below the table
     """
-    table = Table(title="median of the rounds", caption=caption, caption_justify="left")
-    table.add_column("")
-    for each in outcome:
-        table.add_column(each.mode.name, justify="right")
+    modes = [each.mode.name for each in outcome]
+    table = empty_table("median of the rounds", ("",), modes, caption=caption, caption_justify="left")
     for name, title, form in rows:
         table.add_row(title, *(_cell(each, name, form) for each in outcome))
     return table

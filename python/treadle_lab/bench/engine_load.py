@@ -233,7 +233,7 @@ class SteadyState:
         self._take(nodes, rows)
         np.subtract.at(self._count, rows, 1)
         if len(rows) and (int(self._count[rows].min()) < 0 or int(self._free[nodes].min()) < 0):
-            raise AssertionError("the engine placed what was not asked for, or more than fits on a node")
+            raise AssertionError("the engine placed containers that no request has, or more than fits on a node")
         self._committed = self._put(nodes, rows)
         self._placed += len(rows)
 

@@ -232,10 +232,10 @@ def shortfalls(rows: Sequence[Row]) -> list[str]:
             continue
         if row.load == SPAN and row.copies in SPAN_GOALS and row.span_s > SPAN_GOALS[row.copies] * alone.span_s:
             ratio, goal = row.span_s / alone.span_s, SPAN_GOALS[row.copies]
-            found.append(f"{row.copies} copies: {ratio:.2f} of the span of one; the goal is at most {goal}")
+            found.append(f"{row.copies} copies: {ratio:.2f} of the span of one; expected: at most {goal}")
         if row.load == THOUGHT and row.copies == COPIES[-1] and row.served_per_s < SERVED_GOAL * alone.served_per_s:
             ratio = row.served_per_s / alone.served_per_s
-            found.append(f"{row.copies} copies: {ratio:.2f} of the jobs served by one; the goal is {SERVED_GOAL:g}")
+            found.append(f"{row.copies} copies: {ratio:.2f} of the jobs served by one; expected: {SERVED_GOAL:g}")
     return found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.config.settings import Settings
+from treadle.errors import percent
 from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import Simulation, warm_up
 from treadle_lab.bench.engine import Failed, measure_all
@@ -190,5 +191,5 @@ def _row(result: SimulatorFigures | Failed, parts: Sequence[str]) -> tuple[str, 
         f"{result.placements_per_s:,.0f}",
         f"{result.events / max(result.tasks, 1):.2f}",
         f"{result.decides:,}",
-        *(f"{result.parts[name]:.0%}" for name in parts),
+        *(percent(result.parts[name]) for name in parts),
     )

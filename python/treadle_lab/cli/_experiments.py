@@ -15,11 +15,11 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from treadle.cli._console import COMPILING, INTERRUPTED, counted_progress, progress_console, say
-from treadle.cli._options import write_json, writing
+from treadle.cli import _console
+from treadle.cli._console import COMPILING, INTERRUPTED, counted_progress, note, say, steps
 from treadle.errors import UserError
 from treadle_lab.harness import namespaces
-from treadle_lab.minicluster.processes import saying, terminable
+from treadle_lab.minicluster.processes import terminable
 from treadle_lab.minicluster.settings import build_folder, gather
 
 if TYPE_CHECKING:
@@ -34,16 +34,24 @@ CacheOption = Annotated[
     typer.Option(help="A folder for the results of runs: those found there do not run again. None is kept without it."),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, max=2**20, help="The first draw's seed; the next ones follow.")]
+FolderOption = Annotated[Path | None, typer.Option(help="A folder that keeps configuration, logs and measurements.")]
+
+
+def seeds_option(default: str) -> Any:
+    """Return the option `--seeds`, whose help has the default in words."""
+    return typer.Option(min=1, max=1000, help=f"How many draws; default: {default}.")
 
 
 @contextmanager
-def going_on(console: Console, cache: Path | None) -> Iterator[None]:
+def going_on(cache: Path | None) -> Iterator[None]:
     """End with exit code 130 on Ctrl-C, and report whether completed runs are stored."""
     try:
         yield
     except KeyboardInterrupt:
-        kept = f"what ran is kept in {cache}: the same command goes on" if cache else "--cache DIR keeps what has run"
-        say(console, f"stopped; {kept}", "red")
+        kept = (
+            f"what ran is kept in {cache}: the same command goes on" if cache else "--cache FOLDER keeps what has run"
+        )
+        note(f"stopped; {kept}", "red")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -109,30 +117,28 @@ def isolate() -> str:
 
     The Hadoop runtime is gathered first, since Maven needs a network.
     """
-    with saying(progress_console()) as say:
-        gather(say)
+    with steps() as step:
+        gather(step)
     return namespaces.isolate()
 
 
 def warn(reason: str) -> None:
     """Warn that other users can reach a cluster that starts, with the reason or the remedy."""
-    text = f"warning: while this cluster runs, any local user can run commands as {getpass.getuser()}: {reason}"
-    typer.echo(text, err=True)
+    note(f"warning: while this cluster runs, any local user can run commands as {getpass.getuser()}: {reason}")
 
 
 T = TypeVar("T")
 D = TypeVar("D")
 
 
-@dataclass(frozen=True, slots=True)
-class OutputPaths:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPaths(_console.OutputPaths):
     """Destinations of an experiment's results on the testbed."""
 
     logs: Path | None
     """None: in the checkout's build folder."""
     cache: Path | None
     """Runs that need not be played again; None keeps none."""
-    json_file: Path | None
 
 
 def levels_of(option: str, text: str, read: Callable[[str, str], T]) -> tuple[T, ...]:
@@ -235,17 +241,16 @@ def setting_of_testbed() -> Setting:
 
 @contextmanager
 def simulating(
-    console: Console, cache: Path | None, settings: Iterable[Settings] = (), what: str = "simulating"
+    cache: Path | None, settings: Iterable[Settings] = (), what: str = "simulating"
 ) -> Iterator[Callable[[int, int], None]]:
     """Show the number of completed runs; code for ``settings`` is compiled before the first run.
 
     Args:
-        console: for a line if the user stops it
         cache: a folder that stores completed runs, if there is one
         settings: those of the engine, if it runs
         what: the words next to the bar
     """
-    with going_on(console, cache), counted_progress("runs") as bar:
+    with going_on(cache), counted_progress("runs") as bar:
         task = compiling_task(bar)
         for each in settings:
             from treadle.simulator.simulation import warm_up  # only here: it imports numba
@@ -255,11 +260,10 @@ def simulating(
 
 
 @contextmanager
-def playing(console: Console, paper: str, folder: Path | None, cache: Path | None) -> Iterator[Player]:
+def playing(paper: str, folder: Path | None, cache: Path | None) -> Iterator[Player]:
     """Yield a player of a paper's draws on the testbed, and show its progress.
 
     Args:
-        console: for lines about progress
         paper: its package, whose module ``sls`` plays
         folder: of logs; None: one in the checkout's build folder
         cache: of runs that need not be played again; None stores nothing
@@ -271,7 +275,7 @@ def playing(console: Console, paper: str, folder: Path | None, cache: Path | Non
 
     where = (folder or build_folder() / f"reproduce-{paper}-sls").resolve()
     setting, kept = setting_of_testbed(), KeptPlays(cache, f"treadle_lab.papers.{paper}.sls")
-    with going_on(console, cache), terminable(), saying(console) as tell:
+    with going_on(cache), terminable(), steps() as tell:
         yield Player(setting, where, kept, tell)
 
 
@@ -281,7 +285,6 @@ def play_draws(
     places: OutputPaths,
     play: Callable[[int, int, Player], D],
     results: Callable[[list[D]], Results],
-    console: Console,
 ) -> None:
     """Play draws of a paper on the testbed; print tables and shortfalls.
 
@@ -291,46 +294,39 @@ def play_draws(
         places: destinations of logs and results; the results are written after each draw
         play: plays a draw, given its turn and its seed
         results: returns the results of the draws so far, with ``shortfalls`` among their facts
-        console: of the command
 
     Raises:
         BenchError: a requirement is missing, or a run gave no result.
     """
     draws: list[D] = []
-    with playing(console, paper, places.logs, places.cache) as player:
+    with playing(paper, places.logs, places.cache) as player:
         for turn, seed in enumerate(seeds):
             draws.append(play(turn, seed, player))
-            if places.json_file is not None:
-                write_json(places.json_file, results(draws).as_json())
-    publish(results(draws), console, None)
+            places.write(results(draws).as_json())
+    publish(results(draws), places)
 
 
 def publish(
-    results: Results,
-    console: Console,
-    json_file: Path | None,
-    plot: Path | None = None,
-    draw: Callable[[Path], Iterable[Path]] | None = None,
+    results: Results, places: _console.OutputPaths, draw: Callable[[Path], Iterable[Path]] | None = None
 ) -> None:
-    """Print the tables and the shortfalls of an experiment; write its document and its plots."""
+    """Print the tables and the shortfalls of an experiment, or its document; write its document and its plots."""
     from treadle_lab.rows import show
 
-    for table in results.tables.values():
-        show(table, console)
-    for text in results.facts.get("shortfalls", ()):
-        console.print(text, style="red", soft_wrap=True, highlight=False)
-    if json_file is not None:
-        write_json(json_file, results.as_json())
-    if plot is not None and draw is not None:
-        with writing("--plot", plot, "folder"):
-            for file in draw(plot):
-                console.print(f"wrote {file}", highlight=False)
+    def show_all(console: Console) -> None:
+        for table in results.tables.values():
+            show(table, console)
+        for text in results.facts.get("shortfalls", ()):
+            say(console, text, "red")
+
+    places.publish(results.as_json(), show_all)
+    if draw is not None:
+        places.draw(draw)
 
 
-def say_seeds(seeds: Sequence[int], console: Console, *more: str) -> None:
-    """Print the seeds of results, and whether they are too few for meaningful intervals."""
+def note_seeds(seeds: Sequence[int], *more: str) -> None:
+    """Note the seeds of results, and whether they are too few for meaningful intervals."""
     from treadle.simulate.comparison import FEW
 
     few = f"; use at least {FEW} seeds" if len(seeds) < FEW else ""
     text = "; ".join((f"seeds {seeds[0]} to {seeds[-1]}", "95 % intervals over seeds by Student's t", *more))
-    say(console, f"{text}{few}")
+    note(f"{text}{few}")

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._console import console_for_tables
-from treadle.cli._options import check_writable, writing
+from treadle.cli._console import OutputPaths, console_for_notes, steps
+from treadle.cli._options import Output, OutputOption, check_writable
 from treadle_lab.cli._experiments import isolate_if_possible
 from treadle_lab.demo.jobs import spark_home
 from treadle_lab.demo.run import Shown, run_demo, run_engines_demo
-from treadle_lab.minicluster.processes import saying, terminable
+from treadle_lab.minicluster.processes import terminable
 from treadle_lab.minicluster.settings import build_folder
 
 app = typer.Typer()
@@ -21,6 +21,7 @@ app = typer.Typer()
 @app.command()
 def demo(
     folder: Annotated[Path | None, typer.Option(help="A folder for the cluster; default: build/demo.")] = None,
+    output: OutputOption = Output.TABLE,
     out: Annotated[Path | None, typer.Option(help="A file for the results; default: build/demo.json.")] = None,
     engines: Annotated[
         bool, typer.Option("--engines", help="Two engines with different policies instead: about two minutes.")
@@ -32,13 +33,9 @@ def demo(
     target = out or build_folder() / "demo.json"
     check_writable("--out", target)
     isolate_if_possible()
-    console = console_for_tables()
-    with terminable(), saying(console) as say:
+    with terminable(), steps() as say:
         run = run_engines_demo if engines else run_demo
-        report = run((folder or build_folder() / "demo").resolve(), say, Shown(console).show)
-    with writing("--out", target, "file"):
-        report.write(target)
-    report.show(console)
-    console.print(f"the same in {target}", highlight=False, soft_wrap=True)
+        report = run((folder or build_folder() / "demo").resolve(), say, Shown(console_for_notes()).show)
+    OutputPaths(output=output, out=target).publish(report.as_json(), report.show)
     if report.faults:
         raise typer.Exit(1)

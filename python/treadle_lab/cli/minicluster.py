@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from treadle.cli._console import console_for_tables, progress_console
-from treadle.cli._options import Output, OutputOption
+from treadle.cli._console import console_for_tables, note, steps
+from treadle.cli._options import Output, OutputOption, print_json
 from treadle.config.reader import read_settings
+from treadle.tables import empty_table
 from treadle_lab.cli._experiments import isolate, warn, with_options
 from treadle_lab.harness import namespaces
 from treadle_lab.minicluster import (
@@ -27,7 +25,7 @@ from treadle_lab.minicluster import (
     processes,
 )
 from treadle_lab.minicluster.cluster import client_environment, missing, sleep_job
-from treadle_lab.minicluster.processes import saying, terminable, uninterrupted
+from treadle_lab.minicluster.processes import terminable, uninterrupted
 from treadle_lab.minicluster.settings import build_folder, parse_assignments, parse_resources
 from treadle_lab.minicluster.site import Layout
 
@@ -133,9 +131,9 @@ def status(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
             "pids": running,
             "sidecars": cluster.sidecar_pids(),
         }
-        typer.echo(json.dumps(facts, indent=2))
+        print_json(facts)
         return
-    table = Table("process", "pid", "address")
+    table = empty_table("", ("process",), ("pid",), ("address",))
     addresses = {"rm": layout.rm_url} | {
         f"nm{number}": layout.node_id(number) for number in range(1, len(layout.nm_ports) + 1)
     }
@@ -147,8 +145,8 @@ def status(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
     console.print(table)
     if "rm" not in running:
         awaited = "the ResourceManager has ended; start it: treadle minicluster restart-rm"
-    console.print(f"scheduler {layout.scheduler}; {awaited or 'ready'}", highlight=False, soft_wrap=True)
-    console.print(_how_to_use(cluster), highlight=False, soft_wrap=True)
+    console.print(f"scheduler {layout.scheduler}; {awaited or 'ready'}", soft_wrap=True)
+    console.print(_how_to_use(cluster), soft_wrap=True)
 
 
 @app.command()
@@ -156,9 +154,9 @@ def stop(folder: Folder = None) -> None:
     """Stop a cluster and all that it runs; its logs stay."""
     layout = Layout.load(_folder(folder))
     if layout is None:
-        typer.echo(f"no cluster is running in {_folder(folder)}", err=True)
+        note(f"no cluster is running in {_folder(folder)}")
         return
-    with saying(progress_console()) as say, uninterrupted():
+    with steps() as say, uninterrupted():
         say("stopping")
         processes.end(layout)
         layout.state_file.unlink(missing_ok=True)
@@ -223,7 +221,7 @@ def restart_rm(
     What ran goes on only in a cluster that was started with --recovery.
     """
     cluster = _attached(folder)
-    with saying(progress_console()) as say, uninterrupted():
+    with steps() as say, uninterrupted():
         say("restarting the ResourceManager")
         cluster.restart_rm(kill)
 
@@ -237,11 +235,10 @@ def _start(settings: ClusterSettings, folder: Path | None, isolated: bool) -> Mi
         warn("start it with --isolated to keep them out")
     elif failure := isolate():
         raise ClusterError(f"--isolated: a separate network namespace is not possible here: {failure}; leave it out")
-    console = Console(stderr=True)
-    with saying(progress_console()) as say, terminable():
+    with steps() as say, terminable():
         cluster = MiniCluster(settings, _folder(folder), say)
         cluster.start()
-    console.print(f"ready: {settings.nodes} NodeManagers, {cluster.layout.rm_url}", highlight=False, soft_wrap=True)
+    note(f"ready: {settings.nodes} NodeManagers, {cluster.layout.rm_url}")
     return cluster
 
 

@@ -19,14 +19,13 @@ from typing import Any, Final
 import psutil
 import requests
 import yaml
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 
 from treadle.errors import counted
 from treadle.live.policy_memory import state_folder
 from treadle.live.question_socket import ask_server
 from treadle.shipped import ready_made
+from treadle.tables import empty_table
 from treadle_lab.demo.jobs import PROD, REST, DemoJob, during_kill, of_two_engines, together
 from treadle_lab.minicluster import ClusterSettings, MiniCluster
 from treadle_lab.minicluster.processes import Say
@@ -257,22 +256,23 @@ class Report:
             },
         )
 
-    def write(self, file: Path) -> None:
-        """Write the report as JSON."""
-        file.parent.mkdir(parents=True, exist_ok=True)
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON takes it."""
         document = asdict(self)
         if not self.engines:
             del document["engines"]
             for job in document["jobs"]:
                 del job["engine"]
-        file.write_text(json.dumps(document, indent=2) + "\n")
+        return document
 
     def show(self, console: Console) -> None:
         """Print the report."""
-        table = Table("job", "framework", "queue", "state", box=SIMPLE)
-        for title in ("seconds", "containers", "by Treadle", "by CapacityScheduler"):
-            table.add_column(title, justify="right")
-        table.add_column("engine" if self.engines else "phase")
+        table = empty_table(
+            "",
+            ("job", "framework", "queue", "state"),
+            ("seconds", "containers", "by Treadle", "by CapacityScheduler"),
+            ("engine" if self.engines else "phase",),
+        )
         for job in self.jobs:
             counts = (job.containers, job.placed_by_treadle, job.placed_by_capacity_scheduler)
             table.add_row(

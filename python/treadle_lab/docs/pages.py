@@ -228,7 +228,7 @@ def _figures(row: Row, kept: KeptResult) -> tuple[str, str]:
     try:
         figures = Interval(**found)
     except (KeyError, TypeError):
-        raise UserError(f"{SOURCE}: {row.mechanism}: {row.at} of {row.kept} is no interval") from None
+        raise UserError(f"{SOURCE}: {row.mechanism}: {row.at} of {row.kept} is not an interval") from None
     uncertain = "" if figures.low == figures.high else f"{number(figures.low)} to {number(figures.high)}"
     return number(figures.mean), uncertain
 

@@ -81,7 +81,7 @@ COMMANDS_HEAD: Final = """\
 # Commands
 
 The commands of `treadle`, as `treadle COMMAND --help` describes them. Results go to standard output, everything else to
-standard error; `-o json` prints results as JSON. `treadle --quiet COMMAND` shows no progress.
+standard error; `-o json` prints results as JSON. `-q` shows no progress, `-v` details and the origin of an error.
 `treadle --install-completion` lets the shell complete commands and options.
 
 | exit code | meaning |
@@ -148,7 +148,8 @@ def help_of(path: tuple[str, ...]) -> str:
     if code != 0:
         raise ValueError(f"treadle {' '.join(path)} --help ends with exit code {code}")
     text = printed.getvalue().replace(str(Path.home()), "~")
-    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    shown = (line for line in text.splitlines() if not re.match(r"  -[qv], --", line))  # they are in the page's head
+    return "".join(f"{line.rstrip()}\n" for line in shown)
 
 
 METRICS_HEAD: Final = """\
@@ -429,7 +430,7 @@ def _seed() -> str:
         "`seed`",
         "`0`",
         "whole number",
-        "Of whatever is drawn at random: equal seeds and events give equal proposals.",
+        "The seed of all random draws: equal seeds and events give equal proposals.",
     )
     return f"## `seed`\n\n{table(HEADING, [row])}"
 

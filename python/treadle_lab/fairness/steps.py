@@ -132,7 +132,7 @@ def read_problem(path: Path) -> Problem:
     """
     document = YamlDocument(str(path), text_of(path))
     if not isinstance(document.value, dict):
-        raise ConfigError(str(path), [document.problem((), f"is no mapping; write resources: and tree: ({PAGE})")])
+        raise ConfigError(str(path), [document.problem((), f"is not a mapping; write resources: and tree: ({PAGE})")])
     try:
         found = _Document.model_validate(document.value)
     except ValidationError as error:

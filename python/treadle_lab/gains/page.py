@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +15,10 @@ import numpy as np
 from rich.console import Console
 
 from treadle import __version__
-from treadle.cli._console import console_for_tables, counted_progress, say
-from treadle.cli._options import check_results, check_writable, writing
-from treadle.errors import UserError, counted
+from treadle.cli import _console
+from treadle.cli._console import counted_progress, note
+from treadle.cli._options import check_writable, writing
+from treadle.errors import UserError, counted, percent
 from treadle.shipped import about
 from treadle.simulate.batch import SIZES
 from treadle.simulate.comparison import FEW, Verdict, interval_of, lateness, verdict_of
@@ -173,9 +175,9 @@ def detail_table(results: Results, x: str) -> Table:
         changes = [_brief(results, x, name, figure) for figure in DETAILS]
         late = ["-", "-"]
         if name != BASELINE:
-            late = [f"{results.mean(x, name, LATE):.1%}", f"{results.mean(x, name, WORST):.3g} x"]
-        used = [f"{results.mean(x, name, figure):.0%}" for figure in use]
-        distance = [f"{results.mean(x, name, DISTANCE):.1%}"] * shares
+            late = [percent(results.mean(x, name, LATE), ".1f"), f"{results.mean(x, name, WORST):.3g} x"]
+        used = [percent(results.mean(x, name, figure)) for figure in use]
+        distance = [percent(results.mean(x, name, DISTANCE), ".1f")] * shares
         rows.append((title_of(name), *changes, *late, *used, *distance))
     return Table(x, heading, rows)
 
@@ -292,13 +294,11 @@ class Source:
     """The policy of the wanted verdicts; None: all are compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputPaths:
-    """Where results go; None: nowhere."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPaths(_console.OutputPaths):
+    """Where the results of `treadle lab gains` go."""
 
-    json_file: Path | None
-    page: Path | None
-    plot: Path | None
+    page: Path | None = None
 
 
 def all_tables(results: Results) -> list[Table]:
@@ -313,19 +313,26 @@ def compare(source: Source, places: OutputPaths, verdicts: Callable[[Results, st
     Raises:
         UserError: a cell failed, a file cannot be read or written.
     """
-    check_results(places.json_file, places.plot)
+    places.check()
     if places.page is not None:
         check_writable("--page", places.page)
     document = _simulated(source) if source.kept is None else _read(source.kept)
     rows = rows_of(document)
-    console, results = console_for_tables(200), Results(rows)
+    results = Results(rows)
     tables = all_tables(results) if source.policy is None else verdicts(results, source.policy)
-    for table in tables:
-        if table.rows:
-            show(table, console)
+
+    def show_all(console: Console) -> None:
+        for table in tables:
+            if table.rows:
+                show(table, console)
+
+    places.publish(document, show_all, json_text)
     if any(results.draws(x) < FEW for x in results.xs):
-        say(console, f"Some points have fewer than {FEW} draws: their intervals say little.")
-    _write(places, document, rows, console)
+        note(f"Some points have fewer than {FEW} draws: their intervals say little.")
+    if places.page is not None:
+        with writing("--page", places.page, "file"):
+            places.page.write_text(with_tables(places.page.read_text("utf-8"), results), "utf-8")
+    places.draw(partial(_plots, rows))
 
 
 def _simulated(source: Source) -> dict[str, Any]:
@@ -338,13 +345,13 @@ def _simulated(source: Source) -> dict[str, Any]:
             cell.run,
             source.cache,
             source.jobs,
-            lambda text: say(Console(stderr=True), text),
+            note,
             lambda done, _: bar.update(task, completed=done),
         )
     builds = len({document["code"] for document in documents})
     if builds > 1:
         what = "if a change between them altered results, raise MODEL in treadle_lab/harness/runs.py and run again"
-        say(Console(stderr=True), f"cells are of {builds} builds of the engine; {what}", "yellow")
+        note(f"cells are of {builds} builds of the engine; {what}", "yellow")
     head = {
         "command": "treadle lab gains" + " --quick" * source.quick,
         "version": __version__,
@@ -367,18 +374,6 @@ def _read(file: Path) -> dict[str, Any]:
     return dict(document)
 
 
-def _write(places: OutputPaths, document: Mapping[str, Any], rows: Sequence[Row], console: Console) -> None:
-    if places.json_file is not None:
-        with writing("--out", places.json_file, "file"):
-            places.json_file.write_text(json_text(document), "utf-8")
-    if places.page is not None:
-        with writing("--page", places.page, "file"):
-            places.page.write_text(with_tables(places.page.read_text("utf-8"), Results(rows)), "utf-8")
-    if places.plot is not None:
-        for file in _plots(rows, places.plot):
-            console.print(f"wrote {file}", highlight=False)
-
-
 def _plots(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw each workload: mean completion by point, and the change over the baseline with its interval."""
     files = []
@@ -386,8 +381,7 @@ def _plots(rows: Sequence[Row], folder: Path) -> list[Path]:
     for workload in dict.fromkeys(POINTS[row.x].workload for row in mean):
         own = [row for row in mean if POINTS[row.x].workload == workload]
         name = workload.lower().replace(" ", "-")
-        with writing("--plot", folder, "folder"):
-            files += [folder / f"{name}.svg", folder / f"{name}-change.svg"]
-            lines([row for row in own if row.series not in REFERENCES], files[-2])
-            intervals([row for row in own if row.series not in (BASELINE, BOUND)], files[-1])
+        files += [folder / f"{name}.svg", folder / f"{name}-change.svg"]
+        lines([row for row in own if row.series not in REFERENCES], files[-2])
+        intervals([row for row in own if row.series not in (BASELINE, BOUND)], files[-1])
     return files

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from treadle.config.part_files import missing
 from treadle.config.reader import read_settings
-from treadle.errors import UserError
+from treadle.errors import UserError, percent
 from treadle.policy.catalogue import register_parts
 from treadle.simulate.batch import SIZES, size_of
 from treadle.simulate.comparison import Verdict
@@ -53,7 +53,7 @@ QUESTIONS: Final = {
     "gap": "two thirds of the gap in waits to the better reference are closed",
     "sizes": "no size class ends later or is slowed more than under fair",
     "Spark": f"at most {BEHIND_MAX:.0f} % behind fair on Spark",
-    "starves": "starves nobody: tests/engine/test_fair_finish.py says so of fair-finish",
+    "starves": "starves no job: tests/engine/test_fair_finish.py says so of fair-finish",
     "needs": "needs no profile, plug-in or hints",
 }
 
@@ -106,7 +106,7 @@ def details(all_findings: list[Finding]) -> Table:
 def losers(results: Results, policy: str) -> Table:
     """Return how many jobs lose, and the worst."""
     rows = [
-        (x, f"{results.mean(x, policy, LATE):.1%}", f"{results.mean(x, policy, WORST):.3g} x")
+        (x, percent(results.mean(x, policy, LATE), ".1f"), f"{results.mean(x, policy, WORST):.3g} x")
         for x in results.xs
         if results.values(x, policy, LATE)
     ]
@@ -148,7 +148,7 @@ def _gap(results: Results, policy: str, x: str) -> Iterator[Finding]:
         return
     its, best, mine = (results.mean(x, name, WAIT) for name in (stock, reference, policy))
     closed = (its - mine) / (its - best)
-    yield Finding("gap", x, f"wait closed from {stock} to {reference}", f"{closed:.0%}", _word(closed >= CLOSED_MIN))
+    yield Finding("gap", x, f"wait closed from {stock} to {reference}", percent(closed), _word(closed >= CLOSED_MIN))
     behind = results.verdict(x, policy, MEAN, (x, reference))
     yield Finding("gap", x, f"{MEAN}, against {reference}", str(behind), _word(behind.change <= REFERENCE_MAX))
 
@@ -175,4 +175,4 @@ def needs_of(policy: str) -> list[str]:
     settings = read_settings(file_of(policy))
     parts = [getattr(settings.policy, part) for part in ("gate", "order", "estimate")]
     labels = [part.label for part in parts if "TaskEstimates" in part.kind.traits.estimates]
-    return [*missing(settings), *(f"{label} goes by hints" for label in labels)]
+    return [*missing(settings), *(f"{label} uses hints" for label in labels)]

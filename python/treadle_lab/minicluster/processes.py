@@ -15,7 +15,6 @@ from types import FrameType
 from typing import Any
 
 import psutil
-from rich.console import Console
 
 from treadle_lab.minicluster import site
 from treadle_lab.minicluster.settings import ClusterError, java_home
@@ -218,21 +217,3 @@ def _signal(process: psutil.Process, number: signal.Signals) -> bool:
 
 
 Say = Callable[[str], None]
-
-
-@contextmanager
-def saying(console: Console) -> Iterator[Say]:
-    """Yield a function to call with each step; at a terminal a step replaces the one before it."""
-    if console.is_terminal:
-        with console.status("") as status:
-            yield status.update
-    else:
-        last = ""
-
-        def show(text: str) -> None:
-            nonlocal last
-            if text != last:
-                console.print(text, highlight=False, soft_wrap=True)
-            last = text
-
-        yield show

@@ -284,7 +284,7 @@ def treadle_command() -> Path:
         return beside
     found = shutil.which("treadle")
     if found is None:
-        raise ClusterError(f"no `treadle` command beside {sys.executable} nor on the PATH; install the package there")
+        raise ClusterError(f"no `treadle` command next to {sys.executable} nor on the PATH; install the package there")
     return Path(found)
 
 

@@ -31,7 +31,7 @@ def recreate(folder: Path) -> None:
     try:
         if folder.is_dir() and any(folder.iterdir()) and not mark.is_file():
             raise ClusterError(
-                f"{folder} is not empty, and what is in it was not made by a mini cluster: nothing was touched; "
+                f"{folder} is not empty, and its content was not made by a mini cluster: nothing was touched; "
                 "choose another folder, or empty it yourself"
             )
         if folder.is_dir():

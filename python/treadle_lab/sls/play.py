@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from treadle.dag import Dag, Stage
-from treadle.errors import UserError
+from treadle.errors import UserError, percent
 from treadle.sources import digest
 from treadle.sweep.runs import ResultCache, result_bytes
 from treadle.yarn.codes import MAP, REDUCE
@@ -341,8 +341,9 @@ class Pace:
             decide = f", decide P50 {self.decide_p50_ms:.1f} ms and P99 {self.decide_p99_ms:.1f} ms"
         verdict = "the machine kept up" if self.kept_up else "the machine did NOT keep up"
         return (
-            f"{verdict}: {self.heartbeats_share:.0%} of heartbeats handled, submissions up to {self.late_ms:.0f} ms "
-            f"late, containers held {self.held_over_work:.2f} times as long as their tasks run{decide}"
+            f"{verdict}: {percent(self.heartbeats_share)} of heartbeats handled, submissions up to "
+            f"{self.late_ms:.0f} ms late, containers held {self.held_over_work:.2f} times as long as "
+            f"their tasks run{decide}"
         )
 
 

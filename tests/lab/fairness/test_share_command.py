@@ -68,7 +68,7 @@ def test_tasks_change_and_groups_leave(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "tree.yaml: is no mapping; write resources: and tree:"),
+        ("", "tree.yaml: is not a mapping; write resources: and tree:"),
         ("resources: {cpu: 1", "not YAML: expected"),
         ("tree: {a: {demand: {cpu: 1}}}", ":1: write either resources (one divisible pool) or servers (whole tasks)"),
         (POOL, ":1: tree: is missing; write it (docs/queue-shares.md)"),

@@ -398,9 +398,9 @@ def test_an_installation_below_another_prefix_is_found_by_what_it_wrote(
     monkeypatch.setattr(install, "processes_below", lambda _: [])
     run(["doctor", "--hadoop-conf", str(conf), "--only", "installation"])
     assert f"in {prefix / treadle.__version__}" in " ".join(capsys.readouterr().out.split())
-    said = cli(["uninstall", "--hadoop-conf", str(conf)]).out
-    assert f"looked for below {prefix}" in said
-    assert "uninstalled" in said
+    said = cli(["uninstall", "--hadoop-conf", str(conf)])
+    assert f"looked for below {prefix}" in said.err
+    assert "uninstalled" in said.out
     assert (conf / "yarn-env.sh").read_bytes() == ENV
 
 

@@ -247,7 +247,7 @@ def test_the_last_word_says_whether_something_is_left(
     site = conf / "yarn-site.xml"
     site.write_bytes(site.read_bytes().replace(b"Ask Ann", b"Ask Bob"))
     (tmp_path / "opt" / "etc" / "treadle.yaml").write_text("seed: 3\n")
-    said = cli(["uninstall", "--prefix", str(tmp_path / "opt")]).out
+    said = "".join(reversed(cli(["uninstall", "--prefix", str(tmp_path / "opt")])))
     assert f"took Treadle's lines out of {site}" in said
     assert f"restored {site}" not in said
     assert said.splitlines()[-1].startswith("uninstalled, but for what is named above as left")

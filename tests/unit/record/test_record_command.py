@@ -51,7 +51,7 @@ def test_show_has_another_exit_code_where_something_is_missing(tmp_path: Path, c
     shutil.copytree(RECORDINGS[0], copied)
     file = segments(copied)[-1]
     file.write_bytes(file.read_bytes()[:-30])
-    assert "it is cut off" in cli(["recording", "show", str(copied)], 1).out
+    assert "it is cut off" in cli(["recording", "show", str(copied)], 1).err
     file.write_bytes(b"")
     said = cli(["replay", str(copied), "--verify"], 1).out
     assert "nothing of it can be read" in said

@@ -146,7 +146,7 @@ def test_what_would_have_happened_is_shown_beside_what_there_was(
     assert 0.3 < found["policies"][0]["utilisation"]["memory-mb"] <= 1.0
     monkeypatch.setattr(_what_if, "OFF", 0.0)
     assert run(words) == 1, "a model that does not fit is no result"
-    said = capsys.readouterr().out
+    said = "".join(capsys.readouterr())
     assert "simulated from 53.5 s" in said
     assert "srpt makes the recorded decisions for 53.5 s (42 frames), then diverges" in said
     assert "do not rely on it" in said
@@ -248,7 +248,7 @@ def test_a_recording_of_which_a_part_is_missing_is_no_whole_result(harm: str, tm
         second.unlink()
     else:
         second.write_bytes(second.read_bytes()[:100])
-    said = " ".join(cli(["replay", str(tmp_path), "--policy", "capacity", "--seeds", "1"], 1).out.split())
+    said = " ".join("".join(cli(["replay", str(tmp_path), "--policy", "capacity", "--seeds", "1"], 1)).split())
     assert "the segment that it follows is missing" in said
     assert "Part of the recording is missing" in said
     assert "makes the recorded decisions where there are frames" in said
@@ -333,7 +333,7 @@ def test_policies_are_compared_on_the_cluster_that_is_named(
 ) -> None:
     words = ["replay", "--history", str(HISTORIES), "--cluster", str(cluster), "--policy", "fifo", "--policy", "srpt"]
     assert run([*words, "--seeds", "1"]) == 1
-    assert "differs too much from the histories: do not rely on it" in capsys.readouterr().out.replace("\n", " ")
+    assert "differs too much from the histories: do not rely on it" in capsys.readouterr().err
     assert run([*words, "--output=json", "--seeds", "2"]) == 1, "the jobs ran on another cluster, one after the other"
     found = json.loads(capsys.readouterr().out)
     assert (found["of"], found["compared"], found["broken"], found["fits"]) == ("histories", 3, 0, False)
@@ -347,7 +347,7 @@ def test_policies_are_compared_on_the_cluster_that_is_named(
     (broken / "cut.jhist").write_bytes(SLEEP.read_bytes()[:-100])
     words[2] = str(broken)
     assert run([*words, "--seeds", "1"]) == 1, "a history that cannot be read is not passed over"
-    said = capsys.readouterr().out
+    said = "".join(capsys.readouterr())
     assert "cut.jhist" in said
     assert "If the jobs ran under it, the simulation error is" in said.replace("\n", " ")
 

@@ -140,7 +140,7 @@ def test_results_are_drawn_again_without_running(tmp_path: Path, capsys: pytest.
     out, plots = tmp_path / "out.json", tmp_path / "plots"
     arguments = ["simulate", str(tmp_path / "s.yaml"), "--policy=fifo", "--policy=fair", "--seed=4", "--seeds=2"]
     results = (f"--out={out}", f"--csv={tmp_path / 'csv'}", f"--plot={plots}")
-    assert command([*arguments, "--details", *results, "--plot-format=svg", "--plot-format=pdf"]) == 0
+    assert command([*arguments, "--verbose", *results, "--plot-format=svg", "--plot-format=pdf"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "queue b" in said
     assert "fifo │ fair" in said

@@ -6,17 +6,19 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import typer
+from rich.console import Console
 
-from treadle.cli._console import counted_progress
-from treadle.cli._options import check_results, plot_folder, write_json, writing
+from treadle.cli._console import OutputPaths, counted_progress
+from treadle.cli._options import writing
 from treadle.errors import printable
 from treadle.planner.graphene import Budget, Objective, Options, Schedules, warm_up
 from treadle.planner.graphene import plan as plan_graphene
 from treadle.planner.plan import Plan
+from treadle.tables import empty_table
 from treadle_lab import planning
 from treadle_lab.dags import Instance, TimeUnit, read_instances
 from treadle_lab.planning import NAMES, Until, baseline
@@ -31,7 +33,6 @@ class Run:
     budget_ms: int
     budget_schedules: int | None
     seed: int
-    plot: Path | None
 
     def budget(self) -> Budget:
         """Return a budget that starts now."""
@@ -44,29 +45,30 @@ def plan(
     algorithms: tuple[str, ...],
     machines: int | None,
     run: Run,
-    out: Path | None,
+    places: OutputPaths,
 ) -> None:
-    """Plan DAGs, print a line for each and each algorithm, and write the results if a file is given."""
+    """Plan DAGs, and print a row for each and each algorithm."""
     instances = [instance for file in files for instance in _read(file, psplib_files, machines)]
-    check_results(out, None)
-    if run.plot is not None:
-        plot_folder(run.plot)
+    places.check()
     warm_up()
-    results = list(_results(instances, algorithms, run))
-    if out is not None:
-        write_json(out, results)
+    results = list(_results(instances, algorithms, run, places.plot))
+    places.publish(results, partial(_show, results))
+
+
+def _show(results: list[dict[str, Any]], console: Console) -> None:
+    table = empty_table("", FIELDS[:2], FIELDS[2:])
+    for result in results:
+        table.add_row(*map(str, result.values()))
+    console.print(table)
 
 
 def _read(file: Path, psplib_files: bool, machines: int | None) -> Iterator[Instance]:
     return planning.read_instances(file) if psplib_files else read_instances(file, machines)
 
 
-def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -> Iterator[dict[str, Any]]:
-    """Plan and print; a line comes as soon as it is known."""
-    width = max((len(_shown(instance)) for instance in instances), default=4)
-    typer.echo(
-        f"{'name':{width}} {'algorithm':14} {'makespan':>12} {'executed':>12} {'lower_bound':>12} {'seconds':>8}"
-    )
+def _results(
+    instances: list[Instance], algorithms: tuple[str, ...], run: Run, plot: Path | None
+) -> Iterator[dict[str, Any]]:
     with counted_progress() as progress:
         bar = progress.add_task("planning", total=len(instances) * len(algorithms))
         for number, instance in enumerate(instances, 1):
@@ -76,17 +78,9 @@ def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -
                 seconds = time.perf_counter() - started
                 values = (instance.dag.name, algorithm, result.makespan, result.executed_makespan, result.bounds.best)
                 progress.advance(bar)
-                line = "{:{width}} {:14} {:12} {:12} {:12}".format(_shown(instance), *values[1:], width=width)
-                progress.console.file.flush()
-                typer.echo(f"{line} {seconds:8.3f}")
-                if run.plot is not None:
-                    _draw(result, run.plot, number)
+                if plot is not None:
+                    _draw(result, plot, number)
                 yield dict(zip(FIELDS, (*values, round(seconds, 6)), strict=True))
-
-
-def _shown(instance: Instance) -> str:
-    """Return an instance's name as it fits into a line: jobs may have names of several."""
-    return printable(instance.dag.name, "?")
 
 
 def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._options import PlotOption, ProcessesOption, ResultsOption
+from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOption, ResultsOption
 
 app = typer.Typer()
 
@@ -30,6 +30,7 @@ def gains(
         Path | None,
         typer.Option("--from", help="A file of --out instead of simulations: docs/results/kept/gains.json."),
     ] = None,
+    output: OutputOption = Output.TABLE,
     out: ResultsOption = None,
     page: Annotated[Path | None, typer.Option(help="A page, docs/gains.md, whose tables are written again.")] = None,
     plot: PlotOption = None,
@@ -38,5 +39,5 @@ def gains(
     from treadle_lab.gains.page import OutputPaths, Source, compare  # only here: it imports numba
     from treadle_lab.gains.verdicts import verdict_tables
 
-    places = OutputPaths(out, page, plot)
+    places = OutputPaths(output=output, out=out, plot=plot, page=page)
     compare(Source(quick, seeds, cache, processes, kept, policy), places, verdict_tables)

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._options import ResultsOption
+from treadle.cli._console import OutputPaths
+from treadle.cli._options import Output, OutputOption, ResultsOption
 from treadle.dag import MACHINES_MAX
 from treadle.errors import UserError
 
@@ -28,7 +29,7 @@ class Format(StrEnum):
 @app.command()
 def plan(
     files: Annotated[list[Path], typer.Argument(help="DAGs or projects, one JSON object a line: see docs/graphene.md")],
-    file_format: Annotated[Format, typer.Option("--format", help="What the files are.")] = Format.DAG,
+    file_format: Annotated[Format, typer.Option("--format", help="The format of the files.")] = Format.DAG,
     algorithm: Annotated[
         str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}; all: all of them but cpsat.")
     ] = "graphene",
@@ -39,13 +40,14 @@ def plan(
     budget_schedules: Annotated[
         int | None, typer.Option(min=1, help="Candidate schedules for each plan instead: the same on any machine.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the search, and of random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the search, and of random.")] = 0,
+    output: OutputOption = Output.TABLE,
     out: ResultsOption = None,
     plot: Annotated[
         Path | None, typer.Option(help="A folder for a drawing of each DAG with the plan's troublesome stages.")
     ] = None,
 ) -> None:
-    """Plan DAGs: a line for each and each algorithm, times in ms for `dag`, in periods for `psplib`."""
+    """Plan DAGs: a row for each and each algorithm, times in ms for `dag`, in periods for `psplib`."""
     if algorithm != "all" and algorithm not in ALGORITHMS:
         raise UserError(f"--algorithm: {algorithm!r} is none; choose one of {', '.join(ALGORITHMS)} or all")
     if machines is not None and file_format is Format.PSPLIB:
@@ -53,5 +55,6 @@ def plan(
     chosen = ALGORITHMS[:-1] if algorithm == "all" else (algorithm,)
     from treadle_lab.cli.lab import _plan  # only here: it imports numba
 
-    run = _plan.Run(budget_ms, budget_schedules, seed, plot)
-    _plan.plan(files, file_format is Format.PSPLIB, chosen, machines, run, out)
+    run = _plan.Run(budget_ms, budget_schedules, seed)
+    places = OutputPaths(output=output, out=out, plot=plot)
+    _plan.plan(files, file_format is Format.PSPLIB, chosen, machines, run, places)

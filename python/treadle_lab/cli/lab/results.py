@@ -15,12 +15,12 @@ app = typer.Typer(help="Keep the results of experiments, and write the pages' ta
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def keep(
-    name: Annotated[str, typer.Argument(help="Of the kept result: FOLDER/kept/NAME.json.")],
+    name: Annotated[str, typer.Argument(help="The name of the kept result: FOLDER/kept/NAME.json.")],
     command: Annotated[
         list[str], typer.Argument(help="After --, a command of treadle that has --out.", metavar="COMMAND...")
     ],
-    folder: Annotated[Path, typer.Option(help="Of the pages.")] = Path("docs/results"),
-    note: Annotated[str, typer.Option(help="What readers should know, as: busy machine.")] = "",
+    folder: Annotated[Path, typer.Option(help="The folder of the pages.")] = Path("docs/results"),
+    note: Annotated[str, typer.Option(help="A remark for readers, such as: measured next to other work.")] = "",
 ) -> None:
     """Run an experiment and keep its figures, as in `keep slearn-model -- lab reproduce slearn --model`."""
     from treadle_lab.docs.pages import run_and_keep
@@ -31,7 +31,7 @@ def keep(
 
 @app.command()
 def render(
-    folder: Annotated[Path, typer.Option(help="Of the pages.")] = Path("docs/results"),
+    folder: Annotated[Path, typer.Option(help="The folder of the pages.")] = Path("docs/results"),
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; exit code 1 if a page is not up to date.")
     ] = False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,8 @@ import typer
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import Output, OutputOption
-from treadle.errors import UserError, counted
+from treadle.cli._options import Output, OutputOption, print_json
+from treadle.errors import UserError, counted, percent
 from treadle.tables import empty_table
 from treadle_lab.fairness.algorithms import ALGORITHMS
 from treadle_lab.fairness.steps import Event, Problem, Step, compute_steps, read_problem, steps_json
@@ -31,7 +30,7 @@ def share(
     problem = read_problem(tree)
     steps = list(compute_steps(problem, algorithm))
     if output is Output.JSON:
-        typer.echo(json.dumps(steps_json(algorithm, steps)))
+        print_json(steps_json(algorithm, steps))
         return
     console = console_for_tables()
     for step in steps:
@@ -46,7 +45,7 @@ def _table(problem: Problem, algorithm: str, step: Step) -> Table:
     )
     for name, result in step.leaves.items():
         amounts = [f"{float(amount):.6g}" for amount in (result.tasks, *result.resources.values())]
-        table.add_row(name, *amounts, f"{float(result.dominant_share):.2%}")
+        table.add_row(name, *amounts, percent(float(result.dominant_share), ".2f"))
     return table
 
 

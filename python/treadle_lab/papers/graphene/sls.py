@@ -264,7 +264,7 @@ def results_of(draws: Sequence[Draw], size: Size) -> Results:
     reached = results.figure("graphene-testbed", "median shorter than stock (%)", played[-1].title)
     if played[-1].name == OURS and reached.mean < GOAL:
         results.facts["shortfalls"].append(
-            f"the median is {reached} % shorter with Graphene than with stock; the goal is {GOAL:.0f} %"
+            f"the median is {reached} % shorter with Graphene than with stock; expected: {GOAL:.0f} %"
         )
     return results
 

@@ -356,7 +356,7 @@ def _table(test: HdrfTest, runs: Sequence[Run]) -> Table:
             reached = (_reached(run.steps[number], leaf) for run in own)
             rows.append((title, leaf, f"{expected:g}", f"{naive[leaf]:g}", *reached))
     heading = ("", "leaf", "H-DRF", "naive DRF", *(SCHEDULERS[run.scheduler] for run in own))
-    title = f"Test {test.name}: {test.about}; containers at the end of each step, beside exact shares"
+    title = f"Test {test.name}: {test.about}; containers at the end of each step, next to exact shares"
     return Table(title, heading, rows, 2)
 
 

@@ -98,7 +98,7 @@ def run_slots(wanted: SlotRun) -> dict[str, Any]:
     return {"tasks": tasks, "response_s": run.completion_s.tolist(), "end_s": end_s}
 
 
-LAYOUTS: Final = {"hdrf-slots": Layout("H-DRF beside schedulers of slots")}
+LAYOUTS: Final = {"hdrf-slots": Layout("H-DRF next to schedulers of slots")}
 
 
 def results_of(found: Found) -> Results:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.errors import UserError
+from treadle.errors import UserError, percent
 from treadle_lab.models.cell import JobKind, Outcome
 from treadle_lab.papers.omega.points import Point, Row, Run
 
@@ -228,7 +228,8 @@ def _unscheduled(outcomes: Outcomes) -> Claim | None:
         return None
     point, *found = max(both, key=lambda each: each[0].t_job_service_s)
     theirs, ours = map(left(JobKind.BATCH), found)
-    text = f"batch jobs left at t_job {point.t_job_service_s:g} s: Mesos {theirs:.1%}, shared state {ours:.1%}"
+    shares = f"Mesos {percent(theirs, '.1f')}, shared state {percent(ours, '.1f')}"
+    text = f"batch jobs left at t_job {point.t_job_service_s:g} s: {shares}"
     holds = theirs > 0.01 and ours < 0.002
     return Claim("Mesos leaves jobs unscheduled at long service decisions, shared state none", "a picture", text, holds)
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.dag import Dag, Stage
+from treadle.errors import percent
 from treadle.simulator.engines_simulation import EnginesSimulation, with_engines
 from treadle.simulator.scenario import ScenarioModel
 from treadle.workload.job import Framework, Job, Workload
@@ -159,8 +160,8 @@ def results_of(load: Load, seeds: Sequence[int], agreements: Sequence[Agreement]
             each.figure,
             each.cell,
             each.engines,
-            f"{each.difference:+.2%}",
-            "-" if each.tolerance is None else f"{each.tolerance:.0%}",
+            percent(each.difference, "+.2f"),
+            "-" if each.tolerance is None else percent(each.tolerance),
         )
         for each in agreements
     ]

@@ -120,7 +120,9 @@ def _group(wanted: Conjunction, machines: Machines, groups: Groups, rows: dict[C
         eligible = machines.meeting(wanted)
         rows[wanted] = groups.number(eligible) if eligible.any() else -1
         if len(groups.rows) * machines.slots > ELIGIBLE_BYTES_MAX:
-            raise UserError(f"{len(groups.rows)} sets of machines that jobs may run on are too many; ask alike")
+            raise UserError(
+                f"{len(groups.rows)} sets of machines that jobs may run on are too many; give jobs equal requirements"
+            )
     return rows[wanted]
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from treadle_lab.papers.phoenix.central import CENTRAL, CentralRun, run_central
 from treadle_lab.papers.phoenix.constraints import CONSTRAINED, KINDS, TraceConstraints, eligible_of, made_for
 
 Flags = npt.NDArray[np.bool_]
-Row = dict[str, str | int | float | None]
+Row = dict[str, Any]
 """A class of jobs of a run; ``reordered`` is None if not counted."""
 
 CLASSES: Final = ("short", "long", "short-constrained", "short-unconstrained")

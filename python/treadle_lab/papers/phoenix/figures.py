@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.errors import UserError
+from treadle.errors import UserError, percent
 from treadle_lab.papers.phoenix.central import CENTRAL
 from treadle_lab.papers.phoenix.constraints import KINDS
 from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup
@@ -214,7 +214,7 @@ def results_of(runs: Sequence[Run], comparisons: Sequence[Comparison], setup: Se
     """
     rows = [row for run in runs for row in run.rows]
     first = rows[0]
-    of = f"{first['trace']}, {first['slots']:,} workers, load {first['offered_load']:.0%}"
+    of = f"{first['trace']}, {first['slots']:,} workers, load {percent(first['offered_load'])}"
     layouts = {
         "phoenix-runs": Layout(f"{of}; means over seeds", ("system", "class")),
         "phoenix-ratios": Layout("Ratios, geometric means over seeds", ("ratio",)),
@@ -240,7 +240,7 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     """Return the figures together with the original simulator's."""
     rows = []
     for one in comparisons:
-        allowed = (f"{one.off:+.1%}", f"{one.tolerance:.0%}", "" if one.within else "OUTSIDE")
+        allowed = (percent(one.off, "+.1f"), percent(one.tolerance), "" if one.within else "OUTSIDE")
         rows.append((one.system, one.kind, one.figure, one.here, one.original, *allowed))
     heading = ("system", "class", "figure", "here", "original", "off", "allowed", "")
     return Table("Beside the original simulator, means over seeds", heading, rows, 3)
@@ -250,7 +250,7 @@ def plot_phoenix(runs: Sequence[Run], setup: Setup, folder: Path) -> list[Path]:
     """Draw the plots that the runs allow; return the files."""
     first = [run for run in runs if run.outcome is not None]
     row = runs[0].rows[0]
-    where = f"{row['trace']}, {setup.slots:,} workers, load {row['offered_load']:.0%}"
+    where = f"{row['trace']}, {setup.slots:,} workers, load {percent(row['offered_load'])}"
     drawn = {
         "figure-2": ("Phoenix, figure 2: time that short tasks wait", [_queueing(first, setup)]),
         "figure-4": ("Phoenix, figure 4: P99 of response times", [_responses(runs)]),

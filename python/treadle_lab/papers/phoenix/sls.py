@@ -243,4 +243,4 @@ def _missed(results: Results) -> Iterator[str]:
     for (over, figure), goal in GOALS.items():
         reached = results.figure("phoenix-testbed-goals", figure, f"{OURS} over {over}")
         if reached.mean > goal:
-            yield f"{figure}: {reached} of {over}'s; the goal is {goal}"
+            yield f"{figure}: {reached} of {over}'s; expected: {goal}"

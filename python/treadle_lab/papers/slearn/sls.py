@@ -162,7 +162,7 @@ def results_of(draws: Sequence[WideDraw], nodes: int) -> Results:
     results = Results(LAYOUTS, {"slearn-testbed": rows}, facts, {"testbed-pace": pace_table(draws)})
     reached = results.figure("slearn-testbed", "all jobs", TITLES[BASELINES[0]])
     if reached.mean < GOAL:
-        results.facts["shortfalls"].append(f"{BASELINES[0]} over SLearn: {reached}; the goal is {GOAL}")
+        results.facts["shortfalls"].append(f"{BASELINES[0]} over SLearn: {reached}; expected: {GOAL}")
     return results
 
 

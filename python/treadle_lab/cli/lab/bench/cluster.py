@@ -17,14 +17,15 @@ from typing import Annotated, Any, Final
 
 import psutil
 import typer
-from rich.console import Console
 from rich.status import Status
 
-from treadle.cli._console import console_for_tables, progress_console
+from treadle.cli._console import OutputPaths, note, progress_console
+from treadle.cli._options import Output, OutputOption, ResultsOption
+from treadle_lab.bench import backlog as backlog_run
 from treadle_lab.bench import cluster
 from treadle_lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, BacklogLoad, behind, rates_table, run_backlog
 from treadle_lab.bench.cluster import Rounds, results_table
-from treadle_lab.cli._experiments import isolate_if_possible, with_options
+from treadle_lab.cli._experiments import FolderOption, SeedOption, isolate_if_possible, with_options
 from treadle_lab.sls import load as sls
 from treadle_lab.sls.load import MODES, BenchError, Workload
 from treadle_lab.sls.run import Setting
@@ -99,7 +100,7 @@ def _of_backlog(
     ] = None,
     warm_s: Annotated[
         float | None,
-        typer.Option(help="From the first container to what is measured, seconds; 40.", rich_help_panel=_OF_BACKLOG),
+        typer.Option(help="Warm-up after the first container, seconds; 40.", rich_help_panel=_OF_BACKLOG),
     ] = None,
     window_s: Annotated[
         float | None, typer.Option(help="How long is measured, seconds; 20.", rich_help_panel=_OF_BACKLOG)
@@ -114,7 +115,8 @@ def _of_backlog(
 @with_options(of_backlog=_of_backlog)
 def cluster_command(
     *,
-    out: Annotated[Path, typer.Option("--out", help="A file for the results, as JSON.")],
+    output: OutputOption = Output.TABLE,
+    out: ResultsOption = None,
     nodes: Annotated[int, typer.Option(help="Nodes of 10 GB and 10 cores.")] = 100,
     jobs: Annotated[
         int | None, typer.Option(help="Jobs, all submitted at once; 20, with --backlog 400.", show_default=False)
@@ -130,16 +132,14 @@ def cluster_command(
     rounds: Annotated[int, typer.Option(help="How often each mode runs, in turn.")] = 1,
     mode: Annotated[list[str] | None, typer.Option(help=_MODES_HELP)] = None,
     heap_mb: Annotated[int, typer.Option(help="Heap of the JVM, MB; 0: by the size of the load.")] = 0,
-    seed: Annotated[int, typer.Option(help="Seed of the load.")] = 1,
+    seed: SeedOption = 1,
     stall_s: Annotated[
         float, typer.Option(help="Give a run up when nothing has happened for so long, seconds.")
     ] = 120.0,
     java_option: Annotated[
         list[str] | None, typer.Option(help="A further option for the JVM, such as a profiler.")
     ] = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="A folder that keeps configuration, logs and measurements.")
-    ] = None,
+    folder: FolderOption = None,
     backlog: Annotated[
         bool,
         typer.Option(
@@ -170,44 +170,44 @@ def cluster_command(
         stall_s=stall_allowed_s(stall_s, workload),
         jvm_options=tuple(java_option or ()),
     )
-    cluster.write_report(out, cluster.report(setting, rounds, []))
+    places = OutputPaths(output=output, out=out)
+    places.check()
     # last, since it may build for a minute
     setting = replace(setting, class_path=sls.class_path())
     isolate_if_possible()
     work = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if folder is None else folder.absolute()
-    console = Console(stderr=True)
     outcome: Sequence[Rounds]
     with progress_console().status("starting") as status:
         if isinstance(workload, BacklogLoad):
             shown = RunProgress(status, partial(_done_of_backlog, workload)).show
-            outcome = run_backlog(chosen, setting, workload, rounds, work, out, shown)
+            outcome = run_backlog(chosen, setting, workload, rounds, work, places.write, shown)
         else:
             shown = RunProgress(status, partial(_done, workload)).show
-            outcome = cluster.run_benchmark(chosen, setting, rounds, work, out, shown)
-    _show(outcome, workload, console)
-    console.print(f"Results: {out}")
+            outcome = cluster.run_benchmark(chosen, setting, rounds, work, places.write, shown)
+    for each in outcome:
+        for failure in each.failures:
+            note(f"{each.mode.name}: {failure}", "red")
+    if isinstance(workload, BacklogLoad):
+        document, table = backlog_run.report(setting, workload, rounds, outcome), rates_table(outcome)
+        _note_late(outcome, workload)
+    else:
+        document, table = cluster.report(setting, rounds, outcome), results_table(outcome)
+    places.publish(document, lambda console: console.print(table))
     if any(each.failures for each in outcome):
         raise typer.Exit(1)
     if folder is None:
         shutil.rmtree(work)
 
 
-def _show(outcome: Sequence[Rounds], workload: Workload, console: Console) -> None:
-    """Print the failures, and the figures."""
-    for each in outcome:
-        for failure in each.failures:
-            console.print(f"[red]{each.mode.name}[/]: {failure}", highlight=False)
-    if not isinstance(workload, BacklogLoad):
-        console_for_tables().print(results_table(outcome))
-        return
-    console_for_tables().print(rates_table(outcome))
+def _note_late(outcome: Sequence[Rounds], workload: BacklogLoad) -> None:
+    """Note the modes that did not keep up with the heartbeats."""
     if late := behind(outcome):
-        console.print(
-            f"[yellow]{', '.join(late)}[/]: fewer than half of the heartbeats due were handled, so that nodes "
+        note(
+            f"{', '.join(late)}: fewer than half of the heartbeats due were handled, so that nodes "
             "were silent for long and ends of containers came late: no result of "
             f"{workload.nodes:,} nodes with a heartbeat every {workload.heartbeat_ms:,} ms; try a longer "
             "--heartbeat-ms or --warm-s",
-            highlight=False,
+            "yellow",
         )
 
 

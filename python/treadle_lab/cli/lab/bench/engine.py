@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from treadle.cli._console import console_for_tables, say, steps
-from treadle.cli._options import KeepGoingOption, ResultsOption, check_results, write_json
+from treadle.cli._console import OutputPaths, note, steps
+from treadle.cli._options import KeepGoingOption, Output, OutputOption, ResultsOption
 
 app = typer.Typer()
 
@@ -24,9 +24,10 @@ def engine_command(
     nodes: Annotated[list[int] | None, typer.Option(help="Nodes; 100, 1,000, 5,000 and 20,000 if not given.")] = None,
     rows: Annotated[list[int] | None, typer.Option(help="Request rows; 100, 1,000 and 10,000 if not given.")] = None,
     leaves: Annotated[list[int] | None, typer.Option(help="Leaf queues; 1 and 1,000 if not given.")] = None,
-    quick: Annotated[bool, typer.Option(help="Only five configurations, the largest that of the goal.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Only five configurations.")] = False,
     batch: Annotated[int, typer.Option(help="Placements a decide, and container ends before it.")] = 1000,
     seconds: Annotated[float, typer.Option(help="How long one configuration is measured, at least.")] = 1.0,
+    output: OutputOption = Output.TABLE,
     out: ResultsOption = None,
     keep_going: KeepGoingOption = False,
 ) -> None:
@@ -38,32 +39,29 @@ def engine_command(
 
     if min(batch, seconds, *(nodes or [1]), *(rows or [1]), *(leaves or [1])) <= 0:
         raise BenchError("--batch, --seconds, --nodes, --rows and --leaves must be above 0")
-    check_results(out, None)
+    places = OutputPaths(output=output, out=out)
+    places.check()
     ready = ready_made().values() if policies is None else sorted(policies.glob("*.yaml"))
     found = engine_run.load_policies(policy or ready)
     grid = engine_run.grid_of(nodes, rows, leaves, quick=quick)
     with steps() as step:
         results = engine_run.run_grid(found, grid, batch, seconds, step, keep_going=keep_going)
-    console = Console(stderr=True)
-    show(engine_run.figures_table(results), console_for_tables())
-    show_trouble(results, console)
-    if out is not None:
-        write_json(out, engine_run.report(results))
-        console.print(f"Results: {out}")
+    places.publish(engine_run.report(results), partial(show, engine_run.figures_table(results)))
+    note_trouble(results)
     if any(isinstance(result, engine_run.Failed) for result in results):
         raise typer.Exit(1)
 
 
-def show_trouble(results: Sequence[Any], console: Console) -> None:
-    """Print the failures and the engine's warnings."""
+def note_trouble(results: Sequence[Any]) -> None:
+    """Note the failures and the engine's warnings."""
     from treadle_lab.bench.engine import Failed
 
     warnings: dict[str, None] = {}
     for each in results:
         if isinstance(each, Failed):
             where = ", ".join(f"{name} {size}" for name, size in each.at.items())
-            say(console, f"{each.policy}, {where}, failed: {each.failure}", "red")
+            note(f"{each.policy}, {where}, failed: {each.failure}", "red")
         else:
             warnings |= dict.fromkeys(f"{each.policy}: warning: {text}" for text in each.warnings)
     for text in warnings:
-        say(console, text, "yellow")
+        note(text, "yellow")

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import PlotOption, ProcessesOption, ResultsOption, check_results
+from treadle.cli._console import note
+from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOption, ResultsOption
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
@@ -20,9 +19,10 @@ from treadle_lab.cli._experiments import (
     SeedOption,
     SimulatorKind,
     chosen,
+    note_seeds,
     play_draws,
     publish,
-    say_seeds,
+    seeds_option,
     simulating,
 )
 from treadle_lab.papers.graphene.experiment import LOST, Part
@@ -46,16 +46,15 @@ def graphene(
     ] = None,
     generated: Annotated[bool, typer.Option("--generated", help="Generated DAGs alone, none of TPC-H's.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer jobs.")] = False,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="How many draws; 5, or 1 with --quick and on sls.")
-    ] = None,
+    seeds: Annotated[int | None, seeds_option("5, or 1 with --quick and on sls")] = None,
     seed: SeedOption = 1,
     jobs: Annotated[
-        int | None, typer.Option(min=2, max=10_000, help="Of a draw; 40, or 12 with --quick; on sls 48, at most 500.")
+        int | None,
+        typer.Option(min=2, max=10_000, help="Jobs of a draw; 40, or 12 with --quick; on sls 48, up to 500."),
     ] = None,
     load: Annotated[
         float | None,
-        typer.Option(min=0.01, max=100, help="Work that arrives over what the cluster can do; 0.6, on sls 0.8."),
+        typer.Option(min=0.01, max=100, help="Offered load, as a fraction of the cluster; 0.6, on sls 0.8."),
     ] = None,
     tick_ms: Annotated[
         int, typer.Option(min=1, max=60_000, help="How often the engine decides; a longer one is faster to simulate.")
@@ -68,7 +67,8 @@ def graphene(
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
     on: OnOption = SimulatorKind.SIMULATOR,
-    nodes: Annotated[int | None, typer.Option(min=1, max=1000, help="Of the cluster of --on sls; 16.")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, max=1000, help="Nodes of the cluster of --on sls; 16.")] = None,
+    output: OutputOption = Output.TABLE,
     out: ResultsOption = None,
     plot: PlotOption = None,
     place: LogsOption = None,
@@ -80,30 +80,30 @@ def graphene(
     from treadle_lab.papers.graphene.figures import plot_graphene, results_of
     from treadle_lab.papers.graphene.jobs import GRAPHENE, SCHEMES
 
-    console = console_for_tables(160)
-    check_results(out, plot)
+    places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache)
+    places.check()
     draws = range(seed, seed + (seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)))
     if on is SimulatorKind.SLS:
         if any(each is not None for each in (tpch, part, plot)) or processes or tick_ms != TICK_MS:
             raise UserError(
                 "--on sls plays generated DAGs under five schemes, one run after the other, without plots: "
-                "leave out what is for simulations; it takes --quick, --seeds, --seed, --jobs, --load, --nodes, "
+                "leave out options of simulations; it takes --quick, --seeds, --seed, --jobs, --load, --nodes, "
                 "--scheme, --cache, --out and --folder"
             )
-        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, OutputPaths(place, cache, out), console)
+        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, places)
         return
     if place is not None or nodes is not None:
         raise UserError("--folder and --nodes are for --on sls; leave them out")
-    folder = _tpch(tpch, generated, console)
+    folder = _tpch(tpch, generated)
     schemes = frozenset(chosen(scheme, [each.name for each in SCHEMES]))
     sizes = Sizes(jobs or (12 if quick else 40), load or 0.6, tick_ms, frozenset(part or Part), schemes)
-    with simulating(console, cache, [GRAPHENE.settings(0)]) as progress:
+    with simulating(cache, [GRAPHENE.settings(0)]) as progress:
         warm_up_planner()
         outcomes = run_seeds(folder, sizes, draws, RunSettings(cache, processes), progress)
     results = results_of(outcomes)
-    say_seeds(draws, console, f"{results.facts['wall_s']:.0f} s of simulation")
-    console.print(f"The text at hand has lost the paper's figures of {'; '.join(LOST)}.", highlight=False)
-    publish(results, console, out, plot, partial(plot_graphene, outcomes))
+    note_seeds(draws, f"{results.facts['wall_s']:.0f} s of simulation")
+    note(f"The text at hand has lost the paper's figures of {'; '.join(LOST)}.")
+    publish(results, places, partial(plot_graphene, outcomes))
 
 
 def _size_on_sls(jobs: int | None, nodes: int | None, load: float | None, quick: bool) -> Size:
@@ -115,7 +115,7 @@ def _size_on_sls(jobs: int | None, nodes: int | None, load: float | None, quick:
     return Size(jobs or usual.jobs, nodes or usual.nodes, load or usual.load)
 
 
-def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: OutputPaths, console: Console) -> None:
+def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: OutputPaths) -> None:
     """Play draws on the testbed."""
     from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, results_of, run_draw
 
@@ -126,16 +126,15 @@ def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: OutputPa
         places,
         lambda turn, seed, player: run_draw(seed, size, names, turn, player),
         lambda draws: results_of(draws, size),
-        console,
     )
 
 
-def _tpch(given: Path | None, generated: bool, console: Console) -> Path | None:
+def _tpch(given: Path | None, generated: bool) -> Path | None:
     """Return the folder of measured DAGs; None: the user wants generated ones alone."""
     from treadle_lab.harness.data import TPCH, given_or_default
 
     if not generated:
-        return given_or_default(given, TPCH, partial(say, console))
+        return given_or_default(given, TPCH, note)
     if given is not None:
         raise UserError("--generated: leaves TPC-H's DAGs out, but --tpch names them; give one of the two")
     return None

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import ProcessesOption, ResultsOption, check_results
+from treadle.cli._console import OutputPaths, note
+from treadle.cli._options import Output, OutputOption, ProcessesOption, ResultsOption
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
     SeedOption,
     levels_of,
+    note_seeds,
     number_of,
     one_of,
     publish,
-    say_seeds,
+    seeds_option,
     simulating,
     whole_of,
 )
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+SEEDS = 3
 COUNTED = "counted"
 CANDIDATES_MAX = 1024
 """As `TetrisParameters.candidates`."""
@@ -39,7 +41,7 @@ def graphene_factorial(
         str, typer.Option(help="generated, tpch, production (four resources, edges mostly one to one); several.")
     ] = "generated",
     size: Annotated[str, typer.Option(help="JOBSxMACHINES; several.")] = "16x4,64x16",
-    load: Annotated[str, typer.Option(help="Work that arrives over what the cluster can do; several.")] = "0.6",
+    load: Annotated[str, typer.Option(help="Offered load, as a fraction of the cluster; several.")] = "0.6",
     tick_ms: Annotated[str, typer.Option(help="How often the engine decides; several.")] = "100,500",
     wrong: Annotated[str, typer.Option(help="Durations believed are off by up to this factor; several.")] = "1",
     candidates: Annotated[str, typer.Option(help="How many requests compete, or all; several.")] = "16,256,all",
@@ -52,15 +54,16 @@ def graphene_factorial(
         typer.Option(help="What part of the network and disk that they ask for tasks use: LEAST..GREATEST; several."),
     ] = "0.5..0.7",
     scheme: Annotated[
-        str, typer.Option(help="Of those of treadle lab reproduce graphene; several. bfs always runs.")
+        str, typer.Option(help="Schemes of `treadle lab reproduce graphene`; several. bfs always runs.")
     ] = "bfs-cores,tetris,tetris-all,graphene",
     part: Annotated[
         str, typer.Option(help="online (Poisson arrivals), batch (all at once: throughput); several.")
     ] = "online,batch",
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws.")] = 3,
+    seeds: Annotated[int | None, seeds_option("3")] = None,
     seed: SeedOption = 1,
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
+    output: OutputOption = Output.TABLE,
     out: ResultsOption = None,
 ) -> None:
     """Run Graphene with every combination of tick, weight of work left, candidates, size, load and overbooking."""
@@ -70,8 +73,8 @@ def graphene_factorial(
     from treadle_lab.papers.graphene import factorial  # only here: it imports numba
     from treadle_lab.papers.graphene.jobs import GRAPHENE
 
-    console = console_for_tables(160)
-    check_results(out, None)
+    places = OutputPaths(output=output, out=out)
+    places.check()
     levels = factorial.Levels(
         workloads=levels_of("--workload", workload, partial(one_of, factorial.WORKLOADS)),
         sizes=levels_of("--size", size, _size),
@@ -84,20 +87,20 @@ def graphene_factorial(
         overbook=levels_of("--overbook", overbook, _overbook),
     )
     parts = levels_of("--part", part, partial(one_of, ("online", "batch")))
-    draws = range(seed, seed + seeds)
+    draws = range(seed, seed + (seeds or SEEDS))
     wanted = factorial.Selection(
         levels,
         schemes=levels_of("--scheme", scheme, partial(one_of, tuple(factorial.NAMED))),
         seeds=tuple(draws),
         online="online" in parts,
         batch="batch" in parts,
-        tpch=given_or_default(None, TPCH, partial(say, console)) if "tpch" in levels.workloads else None,
+        tpch=given_or_default(None, TPCH, note) if "tpch" in levels.workloads else None,
     )
-    with simulating(console, cache, [GRAPHENE.settings(0)]) as progress:
+    with simulating(cache, [GRAPHENE.settings(0)]) as progress:
         warm_up_planner()
         rows = factorial.run_factorial(wanted, RunSettings(cache, processes), progress)
-    publish(factorial.results_of(wanted, rows), console, out)
-    say_seeds(draws, console)
+    publish(factorial.results_of(wanted, rows), places)
+    note_seeds(draws)
 
 
 def _size(option: str, text: str) -> Size:

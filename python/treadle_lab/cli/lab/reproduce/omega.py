@@ -8,12 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import PlotOption, ResultsOption, check_results
-from treadle.errors import UserError
-from treadle_lab.cli._experiments import SeedOption, publish, simulating
+from treadle.cli._console import OutputPaths, note
+from treadle.cli._options import Output, OutputOption, PlotOption, ResultsOption
+from treadle.errors import UserError, percent
+from treadle_lab.cli._experiments import SeedOption, publish, seeds_option, simulating
 
 if TYPE_CHECKING:
     from treadle_lab.papers.omega.comparison import Comparison
@@ -35,9 +34,7 @@ class WorkloadName(StrEnum):
 @app.command()
 def omega(
     quick: Annotated[bool, typer.Option("--quick", help="A few points of each figure, two seeds.")] = False,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, max=1000, help=f"How many draws of jobs for each point; default: {SEEDS}.")
-    ] = None,
+    seeds: Annotated[int | None, seeds_option("5, or 2 with --quick")] = None,
     seed: SeedOption = 1,
     figure: Annotated[
         list[str] | None,
@@ -50,6 +47,7 @@ def omega(
             "Google's trace in a cell that is 60 % full."
         ),
     ] = WorkloadName.REFERENCE,
+    output: OutputOption = Output.TABLE,
     out: ResultsOption = None,
     plot: PlotOption = None,
 ) -> None:
@@ -58,23 +56,25 @@ def omega(
 
     is_google = workload == WorkloadName.GOOGLE
     swept, mapreduce = _of_figures(figure, workload, quick=quick)
-    check_results(out, plot)
-    console = console_for_tables(170)
-    google = _google_day(console) if is_google or mapreduce else None
+    places = OutputPaths(output=output, out=out, plot=plot)
+    places.check()
+    google = _google_day() if is_google or mapreduce else None
     chosen = range(seed, seed + (seeds or (2 if quick else SEEDS)))
     began_s = time.perf_counter()
-    runs = _run_points(console, swept, chosen, google if is_google else None)
-    specialist = _run_specialist(console, google, chosen) if mapreduce and google is not None else []
-    compared = [] if is_google else _compared(console, runs)
+    runs = _run_points(swept, chosen, google if is_google else None)
+    specialist = _run_specialist(google, chosen) if mapreduce and google is not None else []
+    compared = [] if is_google else _compared(runs)
     results = results_of(runs, compared, specialist, time.perf_counter() - began_s)
     name = "omega-google" if is_google else "omega"
-    publish(results, console, out, plot, partial(plot_all, runs, specialist, figures_of(workload), name))
+    publish(results, places, partial(plot_all, runs, specialist, figures_of(workload), name))
     days = f"{len(runs) + len(specialist)} simulated days in {results.facts['wall_s']:.0f} s"
     of = len(results.facts["reference"])
     beside = (
-        f"; {results.facts['within']:.1%} of {of} figures of the original's are within their tolerance" if of else ""
+        f"; {percent(results.facts['within'], '.1f')} of {of} figures of the original's are within their tolerance"
+        if of
+        else ""
     )
-    console.print(days + beside, highlight=False)
+    note(days + beside)
 
 
 def _of_figures(figures: list[str] | None, workload: WorkloadName, *, quick: bool) -> tuple[list[Point], bool]:
@@ -92,34 +92,34 @@ def _of_figures(figures: list[str] | None, workload: WorkloadName, *, quick: boo
     return points, any(name in OF_SPECIALIST for name in names)
 
 
-def _google_day(console: Console) -> GoogleDay:
+def _google_day() -> GoogleDay:
     from treadle_lab.harness.data import GOOGLE, given_or_default
     from treadle_lab.papers.omega.points import read_google_day
 
-    return read_google_day(given_or_default(None, GOOGLE, partial(say, console)))
+    return read_google_day(given_or_default(None, GOOGLE, note))
 
 
-def _compared(console: Console, runs: list[Run]) -> list[Comparison]:
+def _compared(runs: list[Run]) -> list[Comparison]:
     """Compare runs with those of the original simulator."""
     from treadle_lab.harness.data import OMEGA, given_or_default
     from treadle_lab.papers.omega.comparison import compare, read_reference
 
-    return compare(runs, read_reference(given_or_default(None, OMEGA, partial(say, console)))) if runs else []
+    return compare(runs, read_reference(given_or_default(None, OMEGA, note))) if runs else []
 
 
-def _run_points(console: Console, points: list[Point], seeds: range, google: GoogleDay | None) -> list[Run]:
+def _run_points(points: list[Point], seeds: range, google: GoogleDay | None) -> list[Run]:
     from treadle_lab.papers.omega.points import REFERENCE_DAY, run_points
 
     if not points:
         return []
-    with simulating(console, None, what="simulated days") as progress:
+    with simulating(None, what="simulated days") as progress:
         return run_points(points, seeds, progress, google or REFERENCE_DAY)
 
 
-def _run_specialist(console: Console, google: GoogleDay, seeds: range) -> list[SpecialistRun]:
+def _run_specialist(google: GoogleDay, seeds: range) -> list[SpecialistRun]:
     from treadle_lab.harness.data import FACEBOOK_2010, given_or_default
     from treadle_lab.papers.omega.specialist import read_mapreduce, run_specialist
 
-    mapreduce = read_mapreduce(given_or_default(None, FACEBOOK_2010, partial(say, console)))
-    with simulating(console, None, what="days with a scheduler for MapReduce") as progress:
+    mapreduce = read_mapreduce(given_or_default(None, FACEBOOK_2010, note))
+    with simulating(None, what="days with a scheduler for MapReduce") as progress:
         return run_specialist(google, mapreduce, seeds, progress)

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import PlotOption, ProcessesOption, ResultsOption, check_results
+from treadle.cli._console import OutputPaths, note
+from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOption, ResultsOption
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
+    note_seeds,
     publish,
-    say_seeds,
+    seeds_option,
     simulating,
 )
 
@@ -49,12 +49,13 @@ def phoenix(
     ] = RELAXED_SLOWDOWN,
     step: Annotated[int | None, typer.Option(min=1, max=10_000, help="Use every Nth job, and as few workers.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Two seeds, every tenth job and worker.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, max=1000, help=f"How many draws; default: {SEEDS}.")] = None,
+    seeds: Annotated[int | None, seeds_option("10, or 2 with --quick")] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="The first draw's seed; constraints were calibrated on 1 to 10.")
     ] = FIRST_SEED,
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
+    output: OutputOption = Output.TABLE,
     out: ResultsOption = None,
     plot: PlotOption = None,
 ) -> None:
@@ -65,19 +66,19 @@ def phoenix(
     names = _names(systems)
     settings = _run_settings(names, cache, processes)
     count = seeds or (2 if quick else SEEDS)
-    check_results(out, plot)
-    console = console_for_tables(150)
-    setup = _setup(_trace(console).faster(faster), slots, faster, step or (QUICK_STEP if quick else 1))
+    places = OutputPaths(output=output, out=out, plot=plot)
+    places.check()
+    setup = _setup(_trace().faster(faster), slots, faster, step or (QUICK_STEP if quick else 1))
     setup = replace(setup, relaxed_slowdown=relaxed_slowdown)
     seeds_ = range(seed, seed + count)
-    with simulating(console, cache, what="runs") as progress:
+    with simulating(cache, what="runs") as progress:
         runs = run_systems(names, setup, seeds_, progress, settings)
     results = results_of(runs, comparisons := _comparisons(runs), setup, calibration())
-    publish(results, console, out, plot, partial(plot_phoenix, runs, setup))
-    say_seeds(seeds_, console)
+    publish(results, places, partial(plot_phoenix, runs, setup))
+    note_seeds(seeds_)
     if comparisons:
         inside = f"{sum(one.within for one in comparisons)} of {len(comparisons)}"
-        say(console, f"{inside} figures of the original simulator's are within their tolerance")
+        note(f"{inside} figures of the original simulator's are within their tolerance")
 
 
 def _names(systems: str) -> list[str]:
@@ -95,15 +96,14 @@ def _names(systems: str) -> list[str]:
     return names
 
 
-def _trace(console: Console) -> Trace:
+def _trace() -> Trace:
     from treadle_lab.harness.data import GOOGLE, given_or_default
     from treadle_lab.models.worker_state import google_trace
 
-    trace = google_trace(given_or_default(None, GOOGLE, partial(say, console)))
-    say(
-        console,
+    trace = google_trace(given_or_default(None, GOOGLE, note))
+    note(
         f"{trace.name}: {len(trace):,} jobs, {len(trace.duration_s):,} tasks; long above a mean of {trace.cutoff_s} s, "
-        f"on the last {trace.long_percent:g} % of workers",
+        f"on the last {trace.long_percent:g} % of workers"
     )
     return trace
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import PlotOption, ProcessesOption, ResultsOption, check_results
+from treadle.cli._console import note
+from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOption, ResultsOption
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
@@ -19,9 +19,10 @@ from treadle_lab.cli._experiments import (
     SeedOption,
     SimulatorKind,
     chosen,
+    note_seeds,
     play_draws,
     publish,
-    say_seeds,
+    seeds_option,
     simulating,
 )
 from treadle_lab.papers.slearn.paper import DAGS, JOBS, LOAD, NODES, OF_DAGS, OF_JOBS
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 OURS = "slearn"
+SEEDS = 3
 
 
 @app.command()
@@ -46,14 +48,14 @@ def slearn(
         typer.Option(help="The folder of the extract of Google's trace of 2011; default: the checkout's data folder."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One seed; with --on sls 200 jobs.")] = False,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = 3,
+    seeds: Annotated[int | None, seeds_option("3, or 1 with --quick")] = None,
     seed: SeedOption = 1,
     jobs: Annotated[
         int | None,
-        typer.Option(min=2, max=100_000, help=f"Of a draw; default: {JOBS}, with --dags {DAGS}."),
+        typer.Option(min=2, max=100_000, help=f"Jobs of a draw; default: {JOBS}, with --dags {DAGS}."),
     ] = None,
     nodes: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Of the cluster, each runs one task at a time.")
+        int, typer.Option(min=1, max=100_000, help="Nodes of the cluster; each runs one task at a time.")
     ] = NODES,
     train_once: Annotated[
         bool, typer.Option("--train-once", help="History learns from the first part of the trace alone.")
@@ -71,6 +73,7 @@ def slearn(
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
     on: OnOption = SimulatorKind.SIMULATOR,
+    output: OutputOption = Output.TABLE,
     out: ResultsOption = None,
     plot: PlotOption = None,
     place: LogsOption = None,
@@ -82,8 +85,9 @@ def slearn(
     from treadle_lab.papers.slearn.figures import plot_slearn, results_of
     from treadle_lab.papers.slearn.trace import Choices, Source
 
-    check_results(out, plot)
-    wanted, console = range(seed, seed + (1 if quick else seeds)), console_for_tables(140)
+    places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache)
+    places.check()
+    wanted = range(seed, seed + (seeds or (1 if quick else SEEDS)))
     choices = Choices(train_once=train_once, dags=dags, load=load)
     if on is SimulatorKind.SLS:
         if dags or model or plot is not None or processes:
@@ -91,24 +95,23 @@ def slearn(
                 "--on sls plays jobs of one stage, one run after the other, without plots: "
                 "leave out --dags, --model, --plot and --processes"
             )
-        folder = given_or_default(trace, GOOGLE, partial(say, console))
+        folder = given_or_default(trace, GOOGLE, note)
         source = Source(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, choices)
-        _on_sls(source, wanted, nodes, scheme, OutputPaths(place, cache, out))
+        _on_sls(source, wanted, nodes, scheme, places)
         return
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
     schemes = _schemes(scheme, dags=dags, model=model)
-    folder = given_or_default(trace, GOOGLE, partial(say, console))
+    folder = given_or_default(trace, GOOGLE, note)
     settings = RunSettings(
         cache, processes or int(model)
     )  # a draw takes longer than the model: one process makes it once
     draws, doing = Draws(folder, jobs or (DAGS if dags else JOBS), nodes, choices), "reading the trace, simulating"
-    with simulating(console, cache, [] if model else [schemes[0].settings(0)], doing) as progress:
+    with simulating(cache, [] if model else [schemes[0].settings(0)], doing) as progress:
         outcomes = run_draws(draws, wanted, schemes, model=model, settings=settings, progress=progress)
     results = results_of(outcomes, OF_DAGS if dags else OF_JOBS, load)
-    say_seeds(wanted, console, f"{results.facts['wall_s']:.0f} s of simulation")
-
-    publish(results, console, out, plot, partial(plot_slearn, outcomes, results))
+    note_seeds(wanted, f"{results.facts['wall_s']:.0f} s of simulation")
+    publish(results, places, partial(plot_slearn, outcomes, results))
 
 
 QUICK_JOBS = 200
@@ -142,4 +145,4 @@ def _on_sls(source: Source, seeds: range, nodes: int, schemes: list[str] | None,
     def results(draws: list[WideDraw]) -> Results:
         return results_of(draws, nodes)
 
-    play_draws("slearn", seeds, places, play, results, console_for_tables(140))
+    play_draws("slearn", seeds, places, play, results)
