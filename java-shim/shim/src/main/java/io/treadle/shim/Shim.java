@@ -50,7 +50,7 @@ public class Shim {
 
   private final String thread = "treadle-link-" + INSTANCES.incrementAndGet();
   private final SchedulerPort port;
-  private final Journal journal = new Journal(JOURNAL_CAPACITY);
+  private final Journal journal = new Journal(JOURNAL_CAPACITY, this::signal);
   private final Taps taps;
   private final Mirror mirror;
   private final Lease lease;
@@ -92,7 +92,6 @@ public class Shim {
     metrics.gauge("CaughtExceptions", escapes::count);
     metrics.gauge("Stalled", () -> pipeline.starving() ? 1 : 0);
     metrics.gauge("Schedules", () -> schedules() ? 1 : 0);
-    journal.onMark(this::signal);
     configure();
     metrics.troubles.note(Troubles.Kind.SETTINGS, error);
     reportIgnored(conf);

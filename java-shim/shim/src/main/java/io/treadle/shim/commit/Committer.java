@@ -175,7 +175,7 @@ public final class Committer {
       int position = from;
       long least = System.nanoTime() + LEAST_HOLD_NANOS;
       do {
-        run.next(position);
+        run.next(position, run.assumptions, false);
         position++;
       } while (position < to && !(transaction && run.result.fate(position - 1).isRejection())
           && (!port.heartbeatWaits() || System.nanoTime() - least < 0));
@@ -261,10 +261,6 @@ public final class Committer {
 
     boolean commits() {
       return assumptions == Assumptions.NONE;
-    }
-
-    void next(int position) {
-      next(position, assumptions, false);
     }
 
     /** Commits a proposal, or judges it and assumes it. */

@@ -114,7 +114,7 @@ final class ApplicationSection {
     rows.remove(id);
     unsettled.remove(row);
     if (row.askingKeys > 0) {
-      row.user.asking(-1);
+      row.user.asking--;
       row.askingKeys = 0;
     }
     queues.leave(row.user);
@@ -153,14 +153,14 @@ final class ApplicationSection {
   private void move(Row row, CSQueue queue) {
     int asking = row.askingKeys > 0 ? 1 : 0;
     if (row.user != null) {
-      row.user.asking(-asking);
+      row.user.asking -= asking;
       queues.leave(row.user);
       touch(row);
     }
     row.queue = queue;
     row.queueIndex = queues.index(queue);
     row.user = queues.join(queue, row.app.getUser());
-    row.user.asking(asking);
+    row.user.asking += asking;
     touch(row);
   }
 
@@ -432,7 +432,7 @@ final class ApplicationSection {
       boolean before = askingKeys > 0;
       askingKeys += change;
       if (before != askingKeys > 0) {
-        user.asking(change);
+        user.asking += change;
       }
     }
   }

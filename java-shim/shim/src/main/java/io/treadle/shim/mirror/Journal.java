@@ -22,13 +22,20 @@ public final class Journal {
   private final int capacity;
   private final Object lock = new Object();
   private volatile boolean paused;
+  private final Runnable onMark;
   private Changes changes;
-  private Runnable onMark = () -> { };
   private boolean woken;
 
-  /** A new journal without a reader; it keeps at most {@code capacity} marks, at least 1, until the next frame. */
-  public Journal(int capacity) {
+  /**
+   * A new journal without a reader.
+   *
+   * @param capacity how many marks it keeps until the next frame, at least 1
+   * @param onMark run at the first mark after the mirror has read, on the thread that marks and under the lock: it must
+   *     return at once and not throw
+   */
+  public Journal(int capacity, Runnable onMark) {
     this.capacity = capacity;
+    this.onMark = onMark;
     snapshotNeeded();
   }
 
@@ -85,16 +92,6 @@ public final class Journal {
       paused = false;
       woken = false;
       return taken;
-    }
-  }
-
-  /**
-   * Has {@code reader} run at the first mark after the mirror has read, on the thread that marks and under the lock: it
-   * must return at once and not throw.
-   */
-  public void onMark(Runnable reader) {
-    synchronized (lock) {
-      onMark = reader;
     }
   }
 

@@ -95,7 +95,8 @@ final class QueueSection {
       for (Row row = rows.get(leaf); row != null && due.add(row); row = row.parent) {
         // the set remembers, the loop only climbs
       }
-      users.getOrDefault(leaf, Collections.emptyMap()).values().stream().filter(User::isAsking).forEach(dueUsers::add);
+      users.getOrDefault(leaf, Collections.emptyMap()).values().stream().filter(user -> user.asking > 0)
+          .forEach(dueUsers::add);
     }
     touched.clear();
     for (Row row : walks ? rows.values() : due) {
@@ -249,7 +250,7 @@ final class QueueSection {
       User user = rest.next();
       rest.remove();
       Row queue = rows.get(user.leaf);
-      if (queue != null && queue.leaf && user.isAsking()) {
+      if (queue != null && queue.leaf && user.asking > 0) {
         write(draft, user, queue.index);
       }
     }
@@ -295,21 +296,13 @@ final class QueueSection {
     final TreeSet<String> partitions = new TreeSet<>(Collections.singleton(""));
     /** By partition: the row that was sent last. */
     private final Map<String, long[]> sent = new HashMap<>();
-    private int asking;
+    /** How many of the user's applications have outstanding requests. */
+    int asking;
     private int applications;
 
     User(CSQueue leaf, String name) {
       this.leaf = leaf;
       this.name = name;
-    }
-
-    /** One more application of the user has outstanding requests, or one less. */
-    void asking(int change) {
-      asking += change;
-    }
-
-    private boolean isAsking() {
-      return asking > 0;
     }
   }
 }

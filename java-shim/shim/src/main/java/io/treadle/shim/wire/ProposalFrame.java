@@ -196,8 +196,6 @@ public final class ProposalFrame {
     }
   }
 
-
-
   /** The transaction of a proposal in [0, size()), which never falls; if there are transactions. */
   public int transaction(int position) {
     return columns[COLUMNS][position];

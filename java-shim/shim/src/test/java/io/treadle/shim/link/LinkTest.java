@@ -75,7 +75,7 @@ class LinkTest {
     conf.set(ShimConfig.STARVATION_MS, "0");
     cluster = ClusterFixture.cluster().start();
     cluster.node("h1", 8192, 8);
-    mirror = new Mirror(cluster.scheduler(), new Journal(1024), new MirrorSettings(1 << 20, 1000, 200, 1000),
+    mirror = new Mirror(cluster.scheduler(), new Journal(1024, () -> { }), new MirrorSettings(1 << 20, 1000, 200, 1000),
         new HashMap<>());
   }
 

@@ -35,7 +35,7 @@ class StatusReportsTest {
   private final ShimMetrics metrics = new ShimMetrics();
   private final List<String> read = new ArrayList<>();
   private final StatusReports reports = new StatusReports(clock::get,
-      new Mirror(null, new Journal(16), new MirrorSettings(1 << 20, 1000, 200, 1000), new HashMap<>()),
+      new Mirror(null, new Journal(16, () -> { }), new MirrorSettings(1 << 20, 1000, 200, 1000), new HashMap<>()),
       new NoHandler() {
         @Override
         public void status(boolean guarantees, boolean order, Map<Integer, String> diagnostics, Directory directory) {

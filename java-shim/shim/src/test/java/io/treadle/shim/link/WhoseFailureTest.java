@@ -40,7 +40,7 @@ class WhoseFailureTest {
   private void failing(SchedulerPort port) throws Exception {
     Configuration conf = new Configuration(false);
     conf.set(ShimConfig.MODE, "enforce");
-    Mirror mirror = new Mirror(port, new Journal(16), new MirrorSettings(1 << 16, 1000, 200, 1000),
+    Mirror mirror = new Mirror(port, new Journal(16, () -> { }), new MirrorSettings(1 << 16, 1000, 200, 1000),
         new HashMap<>());
     Link link = new Link("whose-failure", mirror, lease, new CountingSource(), new NoHandler(), metrics, () -> true,
         ShimConfig.read(conf));

@@ -21,14 +21,14 @@ class JournalTest {
   }
 
   private static Journal drained(int capacity) {
-    Journal journal = new Journal(capacity);
+    Journal journal = new Journal(capacity, () -> { });
     journal.take();
     return journal;
   }
 
   @Test
   void aNewJournalAsksForASnapshotOnce() {
-    Journal journal = new Journal(10);
+    Journal journal = new Journal(10, () -> { });
     journal.applicationChanged(app(1));
     Journal.Changes first = journal.take();
     assertTrue(first.snapshot);

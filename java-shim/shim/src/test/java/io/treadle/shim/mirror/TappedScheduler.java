@@ -31,7 +31,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEv
 /** The stock scheduler with nothing but taps. */
 public final class TappedScheduler extends CapacityScheduler implements SchedulerPort {
   static final int JOURNAL_CAPACITY = 1 << 16;
-  final Journal journal = new Journal(JOURNAL_CAPACITY);
+  final Journal journal = new Journal(JOURNAL_CAPACITY, () -> { });
   final Queue<Throwable> failures = new ConcurrentLinkedQueue<>();
   /** Whether the ends of containers pass unheard, as if their tap had failed. */
   volatile boolean deafToEnds;

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 class TapsTest {
-  private final Journal journal = new Journal(100);
+  private final Journal journal = new Journal(100, () -> { });
   private final Taps taps = new Taps(journal, null);
   private final ApplicationAttemptId attempt = ApplicationAttemptId.newInstance(ApplicationId.newInstance(1, 2), 3);
 
