@@ -167,9 +167,8 @@ public final class Mirror implements Directory {
     }
     changes.applications.forEach(this::reviewApplication);
     // after those that have gone: nothing may follow the row that says so
-    List<ApplicationSection.Row> turns = new ArrayList<>(late);
-    late.clear();
-    turns.stream().filter(ApplicationSection.Row::lives).forEach(this::goOn);
+    late.removeIf(waiting -> !waiting.lives());
+    new ArrayList<>(late).forEach(this::goOn);
     ApplicationAttemptId of = null;
     ApplicationSection.Row row = null;
     for (ContainerStep step : changes.steps) {
@@ -236,6 +235,8 @@ public final class Mirror implements Directory {
       late.add(row);
       return;
     }
+    // it goes on behind those that wait
+    late.remove(row);
     if (row.walk == null) {
       row.changed = false;
       row.late = false;

@@ -397,6 +397,28 @@ class CapTest {
     assertTrue(sent > 0 && sent <= KEYS, "" + sent);
   }
 
+  /** Two that change much in each frame use up what their user may change. */
+  @Test
+  void theApplicationsOfAUserTakeTurns() throws Exception {
+    cluster.rm.registerNode("n2:1234", 64 * 1024, 64);
+    MockAM[] busy = {am, another()};
+    cluster.tick();
+    MockAM last = another();
+    cluster.tick();
+    for (int round = 0; round < 12; round++) {
+      for (MockAM each : busy) {
+        am = each;
+        asks(0, KEYS / 4, 1 + round, true);
+      }
+      if (round == 2) {
+        am = last;
+        asks(0, 1, 1, true);
+      }
+      cluster.tick();
+    }
+    assertEquals(1, cluster.model.applications.get(2L).requests.size());
+  }
+
   /** What the engine knows of a key, and a proposal that is under way, go by its index. */
   @Test
   void aKeyThatComesAgainHasItsIndex() throws Exception {
