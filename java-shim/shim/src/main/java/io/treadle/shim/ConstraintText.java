@@ -4,6 +4,8 @@ package io.treadle.shim;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Collections;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.commons.lang3.reflect.FieldUtils;
@@ -59,13 +61,16 @@ public final class ConstraintText {
     while (tags.size() > MAX_TAGS) {
       tags.pollLast();
     }
+    // constraints are for exactly one tag, and the manager logs each question about others
+    Set<String> source = tags.size() == 1 ? tags : Collections.emptySet();
     PlacementConstraintManager manager = context.getPlacementConstraintManager();
     PlacementConstraint own = asked.getPlacementConstraint();
     // the conjunction compares its parts: a large one of the application is not read for each of its requests
-    if (opaque || manager != null && canonical(manager.getConstraint(application, tags)) == null) {
+    if (opaque || manager != null && !source.isEmpty()
+        && canonical(manager.getConstraint(application, source)) == null) {
       text = null;
     } else {
-      text = canonical(manager == null ? own : manager.getMultilevelConstraint(application, tags, own));
+      text = canonical(manager == null ? own : manager.getMultilevelConstraint(application, source, own));
     }
   }
 

@@ -21,6 +21,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import org.apache.hadoop.test.GenericTestUtils.LogCapturer;
 import org.apache.hadoop.thirdparty.protobuf.ByteString;
 import org.apache.hadoop.thirdparty.protobuf.LazyStringList;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
@@ -47,7 +48,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmissionData;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmitter;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.constraint.PlacementConstraintManagerService;
 import org.junit.jupiter.api.Test;
+import org.slf4j.LoggerFactory;
 
 /** Attributes of nodes, and what constrained requests are bound to. */
 class ConstraintsTest {
@@ -133,6 +136,23 @@ class ConstraintsTest {
       cluster.mirror.snapshotNeeded();
       cluster.tickAndCheck();
       assertEquals(new TreeSet<>(before.values()), new TreeSet<>(cluster.model.constraints.values()));
+    }
+  }
+
+  /** Whatever a request without a tag, or with several, is asked about, the manager logs that. */
+  @Test
+  void requestsWithoutExactlyOneTagLogNothing() throws Exception {
+    try (Cluster cluster = cluster()) {
+      MockAM am = launch(cluster, cluster.rm.registerNode("n1:1234", 16 * 1024, 16));
+      PlacementConstraint own = PlacementConstraints.cardinality(PlacementConstraints.RACK, 0, 3, TAG).build();
+      ask(am, 5, own);
+      ask(am, 6, own, "a", "b");
+      cluster.rm.drainEvents();
+      LogCapturer log = LogCapturer.captureLogs(LoggerFactory.getLogger(PlacementConstraintManagerService.class));
+      cluster.tickAndCheck();
+      log.stopCapturing();
+      assertEquals("", log.getOutput());
+      assertEquals(2, cluster.model.constraints.size());
     }
   }
 
