@@ -142,7 +142,8 @@ public final class StarvationGuard {
   private void begin(Directory directory, long nowMs) {
     leastBefore = least;
     least = new ConcurrentHashMap<>();
-    look += nowMs - lookedMs > starvationMs / 2 ? 2 : 1;
+    boolean inARow = nowMs - lookedMs <= starvationMs / 2;
+    look += inARow ? 1 : 2;
     watches.values().removeIf(watch -> watch.last < look - 1);
     lookedMs = nowMs;
     served = 0;
@@ -157,7 +158,7 @@ public final class StarvationGuard {
     open.sort(Comparator.comparing(node -> leastBefore.containsKey(node.getNodeID())));
     Set<Object> there = new HashSet<>(notLookedAt);
     open.forEach(node -> there.add(node.getNodeID()));
-    heldSince.keySet().retainAll(there);
+    heldSince.keySet().removeIf(what -> !inARow || !there.contains(what));
   }
 
   /** Finds out what indices mean now: a snapshot may give out others in the midst of a look. */

@@ -59,6 +59,7 @@ class StarvationGuardTest {
 
   private final NamedIndices indices = new NamedIndices();
   private ClusterFixture cluster;
+  private Proposer proposer;
   private Committer committer;
   private MockNM node;
   private long nowMs = 1_000_000;
@@ -97,7 +98,7 @@ class StarvationGuardTest {
     node = cluster.node("one", size.get());
     indices.of(node.getNodeId());
     CommitSettings settings = new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs);
-    Proposer proposer = new Proposer(cluster, settings);
+    proposer = new Proposer(cluster, settings);
     committer = proposer.committer();
     guard = new StarvationGuard(cluster.scheduler(), settings, committer, () -> placed++);
     guard.configure(STARVATION_MS, holdS * 1000);
@@ -413,6 +414,17 @@ class StarvationGuardTest {
       answer();
     }
     assertEquals(0, placed);
+  }
+
+  @Test
+  void whoGotAContainerWhileThereWasNoEngineIsHeldForAsLongAgain() throws Exception {
+    start(16 << 10, HOUR_S);
+    FiCaSchedulerApp held = asks(app("ann"), 1024, 8);
+    flags |= HELD;
+    answer(named(held), NOTHING);
+    nowMs += 2 * HOUR_S * 1000L;
+    assertEquals(1, proposer.add(held, PRIORITY, node).commit().count(Fate.COMMITTED));
+    assertEquals(HOUR_S - LOOK_S, secondsUntilPlaced(HOUR_S - LOOK_S, named(held), NOTHING));
   }
 
   @Test
