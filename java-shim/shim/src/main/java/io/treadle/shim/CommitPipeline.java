@@ -175,6 +175,11 @@ public class CommitPipeline {
     updates.place(mayCommit);
   }
 
+  /** There is no engine from which room could be held. */
+  public void hungUp() {
+    updates.release();
+  }
+
   /** Looks at an answer's proposals as {@code observe_only} does; changes nothing. */
   public void observe(ProposalFrame answer, Directory directory, int limit) {
     updates.release();

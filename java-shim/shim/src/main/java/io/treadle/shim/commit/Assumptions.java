@@ -2,9 +2,12 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.LeafQueues;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.Map;
+import java.util.function.BinaryOperator;
+import java.util.function.Predicate;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.NodeType;
@@ -24,19 +27,18 @@ final class Assumptions {
 
   /** The resources assumed to be used on a node, in a queue or by a user in a partition; null for nothing. */
   Resource used(Object holder, String partition) {
-    Map<String, Resource> byPartition = used.isEmpty() ? null : used.get(holder);
-    return byPartition == null ? null : byPartition.get(partition);
+    return used.getOrDefault(holder, Collections.emptyMap()).get(partition);
   }
 
   /** How many asks of a request key that name a node, a rack or {@code *} are assumed to be served. */
   int served(Object asks, String resourceName) {
-    Map<String, Integer> byName = served.isEmpty() ? null : served.get(asks);
-    return byName == null ? 0 : byName.getOrDefault(resourceName, 0);
+    return served.getOrDefault(asks, Collections.emptyMap()).getOrDefault(resourceName, 0);
   }
 
   /** Takes a placement as if it were committed. */
   void add(Placement placement) {
     placement.user = LeafQueues.users(placement.leaf).getUser(placement.app.getUser());
+    placement.partition = placement.node.getPartition();
     change(placement, 1);
   }
 
@@ -46,7 +48,7 @@ final class Assumptions {
   }
 
   private void change(Placement placement, int sign) {
-    String partition = placement.node.getPartition();
+    String partition = placement.partition;
     Resource amount = sign > 0 ? placement.capability : Resources.negate(placement.capability);
     serve(placement.asks, ResourceRequest.ANY, sign);
     if (placement.locality != NodeType.OFF_SWITCH) {
@@ -65,12 +67,24 @@ final class Assumptions {
   }
 
   private void serve(Object asks, String resourceName, int sign) {
-    served.computeIfAbsent(asks, any -> new HashMap<>(4)).merge(resourceName, sign, Integer::sum);
+    add(served, asks, resourceName, sign, Integer::sum, sum -> sum == 0);
   }
 
   /** Takes an amount, which may be negative, of a node, queue or user. */
   void take(Object holder, String partition, Resource capability) {
-    used.computeIfAbsent(holder, any -> new HashMap<>(2))
-        .merge(partition, Resources.clone(capability), Resources::addTo);
+    add(used, holder, partition, capability, Resources::add, Resources::isNone);
+  }
+
+  /** Adds to an amount; of one that is none again nothing is kept. */
+  private static <T> void add(Map<Object, Map<String, T>> all, Object holder, String name, T more,
+      BinaryOperator<T> sum, Predicate<T> none) {
+    Map<String, T> amounts = all.computeIfAbsent(holder, any -> new HashMap<>(4));
+    amounts.merge(name, more, sum);
+    if (none.test(amounts.get(name))) {
+      amounts.remove(name);
+    }
+    if (amounts.isEmpty()) {
+      all.remove(holder);
+    }
   }
 }

@@ -12,15 +12,13 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.Lock;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.apache.hadoop.thirdparty.com.google.common.collect.Iterators;
-import org.apache.hadoop.thirdparty.com.google.common.collect.Maps;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
-import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
@@ -68,7 +66,7 @@ public final class ContainerUpdates {
   private final Map<NodeId, Hold> holds = new HashMap<>();
   /** The amounts of {@link #holds}, and what they take of nodes, users and queues. */
   private final Map<NodeId, Resource> held;
-  private Assumptions taken = new Assumptions();
+  private final Assumptions taken = new Assumptions();
   private final Consumer<NodeId> changed;
   /** Steps that are left in this tick; by user. */
   private int stepsLeft;
@@ -92,37 +90,43 @@ public final class ContainerUpdates {
   private static final class Hold {
     private final Placement placement;
     private final long limitsMs;
-    /** The latest round that has found the update waiting. */
-    private Round round;
-    private int number;
 
-    Hold(Placement placement, Round round, long nowMs) {
+    Hold(Placement placement, long nowMs) {
       this.placement = placement;
-      this.round = round;
-      this.number = round.number;
       this.limitsMs = nowMs;
     }
 
     boolean isFor(FiCaSchedulerApp app, SchedulerRequestKey key) {
       return placement.app == app && placement.key.equals(key);
     }
+
+    /** Whether it is time to look at the limits again, or another amount is asked for. */
+    boolean isDue(Resource amount, long nowMs) {
+      return nowMs - limitsMs >= LIMITS_EVERY_MS || !placement.capability.equals(amount);
+    }
+
+    /** Whether the application has ended, or its update was served or taken back. */
+    boolean isOver() {
+      return placement.app.isStopped()
+          || placement.app.getPendingAsk(placement.key, ResourceRequest.ANY).getCount() <= 0;
+    }
   }
 
   /**
    * Notes that an AM asked for an increase or a promotion. Called after the scheduler's {@code allocate}, on any
-   * thread, in every mode. Bounded: of too many applications the one noted longest ago is found again by {@link
-   * #markAll}.
+   * thread, in every mode. Bounded: beyond that an application is noted when it asks again, or by {@link #markAll}.
    */
   public void mark(ApplicationAttemptId attempt) {
-    mark(attempt, new Round(settings.nowMs()));
+    synchronized (marked) {
+      if (marked.size() < MOST_MARKS || marked.containsKey(attempt)) {
+        marked.merge(attempt, new Round(settings.nowMs()), Round::askedAgain);
+      }
+    }
   }
 
-  private void mark(ApplicationAttemptId attempt, Round round) {
+  private void goOnLater(ApplicationAttemptId attempt, Round round) {
     synchronized (marked) {
-      if (marked.size() >= MOST_MARKS && !marked.containsKey(attempt)) {
-        marked.remove(marked.keySet().iterator().next()).ended = Integer.MAX_VALUE;
-      }
-      marked.merge(attempt, round, Round::merge);
+      marked.merge(attempt, round, (asked, begun) -> begun.askedAgain(asked));
     }
   }
 
@@ -153,7 +157,9 @@ public final class ContainerUpdates {
     long nowMs = settings.nowMs();
     stepsLeft = STEPS;
     stepsOfUser.clear();
-    for (Map.Entry<ApplicationAttemptId, Round> next : next(budget, nowMs)) {
+    Map<ApplicationAttemptId, Round> looked = new LinkedHashMap<>();
+    for (Map.Entry<ApplicationAttemptId, Round> next : next(budget, nowMs).entrySet()) {
+      int stepsBefore = stepsLeft;
       FiCaSchedulerApp app = current(next.getKey());
       Round round = next.getValue();
       List<SchedulerRequestKey> ready = new ArrayList<>();
@@ -162,25 +168,26 @@ public final class ContainerUpdates {
       int committed = ready.isEmpty() ? 0 : placeLocked(app, ready, mayCommit);
       placed += committed;
       round.fromMs += committed < ready.size() ? AGAIN_MS : 0;
-      if (waits) {
-        mark(next.getKey(), round);
-      } else {
-        round.ended = Integer.MAX_VALUE;
+      if (waits && stepsLeft < stepsBefore) {
+        looked.put(next.getKey(), round);
+      } else if (waits) {
+        goOnLater(next.getKey(), round);
       }
     }
-    // of updates that the last round of their application has not found, or of attempts that have ended
-    release(hold -> hold.number < hold.round.ended || hold.placement.app.isStopped());
+    // behind those for which no steps were left
+    looked.forEach(this::goOnLater);
+    release(Hold::isOver);
     return placed;
   }
 
-  private List<Map.Entry<ApplicationAttemptId, Round>> next(int most, long nowMs) {
+  private Map<ApplicationAttemptId, Round> next(int most, long nowMs) {
+    Map<ApplicationAttemptId, Round> next = new LinkedHashMap<>();
     synchronized (marked) {
-      List<Map.Entry<ApplicationAttemptId, Round>> taken = marked.entrySet().stream()
-          .filter(entry -> entry.getValue().fromMs <= nowMs).limit(most)
-          .map(entry -> Maps.immutableEntry(entry.getKey(), entry.getValue())).collect(Collectors.toList());
-      taken.forEach(entry -> marked.remove(entry.getKey()));
-      return taken;
+      marked.entrySet().stream().filter(entry -> entry.getValue().fromMs <= nowMs).limit(most)
+          .forEach(entry -> next.put(entry.getKey(), entry.getValue()));
+      marked.keySet().removeAll(next.keySet());
     }
+    return next;
   }
 
   private FiCaSchedulerApp current(ApplicationAttemptId attempt) {
@@ -209,8 +216,7 @@ public final class ContainerUpdates {
     }
     stepsLeft += steps;
     stepsOfUser.put(app.getUser(), ofUser + steps);
-    round.ended = round.keys.hasNext() ? round.ended : round.number;
-    return round.ended < round.number || round.found;
+    return round.keys.hasNext() || round.found;
   }
 
   /**
@@ -225,20 +231,20 @@ public final class ContainerUpdates {
     RMContainer container = port.scheduler().getRMContainer(key.getContainerToUpdate());
     FiCaSchedulerNode node = container == null ? null : port.scheduler().getNode(container.getNodeId());
     Resource amount = app.getPendingAsk(key, ResourceRequest.ANY).getPerAllocationResource();
+    Hold hold = node == null ? null : holds.get(node.getNodeID());
+    boolean own = hold != null && hold.isFor(app, key);
     if (node == null || leaveRoom(app, key, node, amount)) {
       ready.add(key);
+      if (own) {
+        release(hold);
+      }
       return UPDATE + LOCKED;
     }
     round.fromMs = nowMs + FULL_AGAIN_MS;
-    if (!isDue(app, key, round, node.getNodeID(), amount, nowMs)) {
+    if (hold != null && !(own && hold.isDue(amount, nowMs))) {
       return UPDATE;
     }
-    SchedulerPort.locked(port.readLock(), () -> {
-      Placement placement = prepare(app, key, container);
-      if (placement != null) {
-        hold(placement, container, round, nowMs);
-      }
-    });
+    SchedulerPort.locked(port.readLock(), () -> hold(app, key, container, nowMs));
     return UPDATE + LOCKED;
   }
 
@@ -255,9 +261,6 @@ public final class ContainerUpdates {
     NodeId node = hold.placement.node.getNodeID();
     holds.remove(node);
     taken.remove(hold.placement);
-    if (holds.isEmpty()) {
-      taken = new Assumptions();
-    }
     held.remove(node);
     changed.accept(node);
   }
@@ -270,37 +273,26 @@ public final class ContainerUpdates {
         hold == null || hold.isFor(app, key) ? free : Resources.subtract(free, hold.placement.capability));
   }
 
-  /** Whether the node of an update is to be held now: nothing is held there, or it is time to look again. */
-  private boolean isDue(FiCaSchedulerApp app, SchedulerRequestKey key, Round round, NodeId node,
-      Resource amount, long nowMs) {
-    Hold hold = holds.get(node);
-    if (hold == null) {
-      return true;
-    }
-    if (!hold.isFor(app, key)) {
-      return false;
-    }
-    hold.round = round;
-    hold.number = round.number;
-    return nowMs - hold.limitsMs >= LIMITS_EVERY_MS || !hold.placement.capability.equals(amount);
-  }
-
   /**
-   * Holds the room of a placement if its user and queue may use so much and the node has it at all. The caller holds a
-   * lock of the scheduler.
+   * Holds the room of an update if a commit would only lack that, its user and queue may use so much and the node has
+   * it at all. The caller holds a lock of the scheduler.
    */
-  private void hold(Placement placement, RMContainer container, Round round, long nowMs) {
-    NodeId node = placement.node.getNodeID();
+  private void hold(FiCaSchedulerApp app, SchedulerRequestKey key, RMContainer container, long nowMs) {
+    NodeId node = container.getNodeId();
     Hold before = holds.get(node);
     if (before != null) {
       release(before);
+    }
+    Placement placement = prepare(app, key, container);
+    if (placement == null) {
+      return;
     }
     Resource most = Resources.subtract(placement.node.getTotalResource(), container.getAllocatedResource());
     if (!Resources.fitsIn(port.scheduler().getResourceCalculator(), placement.capability, most)
         || isOverLimit(placement, container)) {
       return;
     }
-    holds.put(node, new Hold(placement, round, nowMs));
+    holds.put(node, new Hold(placement, nowMs));
     taken.add(placement);
     held.put(node, placement.capability);
     changed.accept(node);
@@ -308,35 +300,35 @@ public final class ContainerUpdates {
 
   /** The resources come from other containers that end here: their usage no longer counts against their queues then. */
   private boolean isOverLimit(Placement placement, RMContainer container) {
-    List<RMContainer> others = placement.node.getCopiedListOfRunningContainers();
+    Map<RMContainer, Resource> others = new HashMap<>();
+    placement.node.getCopiedListOfRunningContainers()
+        .forEach(other -> others.put(other, other.getAllocatedResource()));
     others.remove(container);
-    others.forEach(other -> count(other, placement, -1));
+    others.forEach((other, amount) -> count(other, placement, Resources.negate(amount)));
     try {
       return checks().limitAgainst(placement, taken) != null;
     } finally {
-      others.forEach(other -> count(other, placement, 1));
+      others.forEach((other, amount) -> count(other, placement, amount));
     }
   }
 
-  private void count(RMContainer other, Placement placement, int sign) {
+  private void count(RMContainer other, Placement placement, Resource amount) {
     FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(other.getApplicationAttemptId());
     for (CSQueue queue = app == null ? null : (CSQueue) app.getQueue(); queue != null; queue = queue.getParent()) {
       if ((placement.leaf.getQueuePath() + ".").startsWith(queue.getQueuePath() + ".")) {
-        taken.take(queue, placement.node.getPartition(), Resources.multiply(other.getAllocatedResource(), sign));
+        taken.take(queue, placement.node.getPartition(), amount);
       }
     }
   }
 
   private int placeLocked(FiCaSchedulerApp app, List<SchedulerRequestKey> keys, BooleanSupplier mayCommit) {
-    AtomicInteger placed = new AtomicInteger();
-    SchedulerPort.locked(port.writeLock(), () -> {
-      for (SchedulerRequestKey key : keys) {
-        if (mayCommit.getAsBoolean() && placeOne(app, key)) {
-          placed.incrementAndGet();
-        }
-      }
-    });
-    return placed.get();
+    Lock lock = port.writeLock();
+    lock.lock();
+    try {
+      return (int) keys.stream().filter(key -> mayCommit.getAsBoolean() && placeOne(app, key)).count();
+    } finally {
+      lock.unlock();
+    }
   }
 
   private boolean placeOne(FiCaSchedulerApp app, SchedulerRequestKey key) {
@@ -407,26 +399,21 @@ public final class ContainerUpdates {
     /** Whether an update waits, or may since the AM has asked again. */
     private boolean found;
     private Iterator<SchedulerRequestKey> keys = Collections.emptyIterator();
-    /** Which round this is, from 1; and the last one that has come to its end. */
-    private int number;
-    private volatile int ended;
 
     Round(long fromMs) {
       this.fromMs = fromMs;
     }
 
     private void begin(FiCaSchedulerApp app) {
-      number++;
       found = false;
       keys = Iterators.limit(app.getSchedulerKeys().iterator(), Cap.REQUEST_KEYS.ofApplication);
     }
 
-    /** The AM has asked again meanwhile, and does not wait. */
-    private Round merge(Round other) {
-      Round begun = number > 0 ? this : other;
-      begun.fromMs = Math.min(fromMs, other.fromMs);
-      begun.found = true;
-      return begun;
+    /** The AM does not wait then. */
+    private Round askedAgain(Round asked) {
+      fromMs = Math.min(fromMs, asked.fromMs);
+      found = true;
+      return this;
     }
   }
 }

@@ -29,4 +29,6 @@ final class Placement {
   Resource capability;
   /** The leaf's record of the application's user, where the placement is assumed; null without one. */
   UsersManager.User user;
+  /** The node's partition where the placement is assumed. */
+  String partition;
 }

@@ -246,6 +246,7 @@ public final class Link implements Runnable {
       // nothing reads for this engine now: nothing is kept for it, and without another one marks cost nothing
       mirror.hungUp();
       reports.hungUp();
+      pipeline.hungUp();
       over.close();
     }
   }

@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import org.apache.commons.lang3.reflect.FieldUtils;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.Container;
@@ -26,8 +27,11 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.NodeType;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.policy.PriorityUtilizationQueueOrderingPolicy;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.NodeLabelsUpdateSchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.FairOrderingPolicy;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -267,6 +271,107 @@ class FeaturesTest {
     nowMs[0] += 1000;
     updates.place(() -> true);
     assertNull(proposer.held().get(node.getNodeId()));
+  }
+
+  /** The node leaves the partition that the container was asked for in: the increase is not for its room any more. */
+  @Test
+  void whatIsHeldEndsWhereItCannotBeServed() throws Exception {
+    cluster.close();
+    start(ClusterFixture.cluster().label("gpu", true));
+    ContainerId id = runContainer();
+    long[] nowMs = {Time.monotonicNow()};
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(),
+        new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs[0]), proposer.held(), any -> { });
+    resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 8000);
+    updates.markAll();
+    updates.place(() -> true);
+    assertNotNull(proposer.held().get(node.getNodeId()));
+    moveNode("gpu");
+    nowMs[0] += 1000;
+    updates.place(() -> true);
+    assertNull(proposer.held().get(node.getNodeId()));
+    moveNode("");
+    nowMs[0] += 1000;
+    updates.place(() -> true);
+    assertNotNull(proposer.held().get(node.getNodeId()));
+  }
+
+  private void moveNode(String partition) throws Exception {
+    cluster.rm().getRMContext().getNodeLabelManager().replaceLabelsOnNode(Collections.singletonMap(node.getNodeId(),
+        partition.isEmpty() ? Collections.emptySet() : Collections.singleton(partition)));
+    cluster.scheduler().handle(new NodeLabelsUpdateSchedulerEvent(Collections.singletonMap(node.getNodeId(),
+        partition.isEmpty() ? Collections.emptySet() : Collections.singleton(partition))));
+    assertEquals(partition, cluster.schedulerNode(node).getPartition());
+  }
+
+  @Test
+  void whatWasAssumedIsTakenBackWholly() throws Exception {
+    cluster.close();
+    start(ClusterFixture.cluster().label("gpu", true));
+    am.allocate("*", 1024, 1, Collections.emptyList());
+    Placement placement = new Placement();
+    placement.app = app;
+    placement.leaf = (CSQueue) app.getQueue();
+    placement.node = cluster.schedulerNode(node);
+    placement.key = Proposer.key(app, PRIORITY);
+    placement.asks = app.getAppPlacementAllocator(placement.key);
+    placement.locality = NodeType.NODE_LOCAL;
+    placement.capability = Resource.newInstance(1024, 1);
+    Assumptions assumptions = new Assumptions();
+    assumptions.add(placement);
+    assertEquals(1, assumptions.served(placement.asks, "*"));
+    moveNode("gpu");
+    assumptions.remove(placement);
+    for (String partition : new String[] {"", "gpu"}) {
+      for (Object holder : new Object[] {placement.leaf, placement.leaf.getParent(), placement.node, placement.user}) {
+        assertNull(assumptions.used(holder, partition), holder + " in '" + partition + "'");
+      }
+    }
+    assertEquals("{}{}", FieldUtils.readField(assumptions, "used", true) + ""
+        + FieldUtils.readField(assumptions, "served", true), "nothing of ended applications is kept");
+  }
+
+  /** Whose updates cannot be served asks again in each tick, so that they are always due. */
+  @Test
+  void updatesOfWhoAsksAllTheTimeDoNotKeepOthersWaiting() throws Exception {
+    cluster.close();
+    int greedy = 5;
+    int each = 18;
+    start(ClusterFixture.cluster().capacity("root.a", 47).capacity("root.b", 53).set("root.a.maximum-capacity", "47")
+        .set("maximum-am-resource-percent", "1"));
+    node = cluster.node("large", (greedy * (each + 1) + 1) * 2048, 400);
+    List<MockAM> masters = new ArrayList<>();
+    for (int i = 0; i < greedy; i++) {
+      masters.add(cluster.startAm(cluster.submit("a", "user" + i, 1024), node));
+    }
+    masters.add(cluster.startAm(cluster.submit("b", "patient", 1024), node));
+    for (MockAM next : masters) {
+      am = next;
+      app = cluster.scheduler().getApplicationAttempt(am.getApplicationAttemptId());
+      int containers = masters.indexOf(am) < greedy ? each : 1;
+      am.allocate("*", 1024, containers, Collections.emptyList());
+      CommitResult result = proposer.add(containers, app, PRIORITY, node).commit();
+      am.schedule();
+      List<UpdateContainerRequest> increases = new ArrayList<>();
+      for (int i = 0; i < containers; i++) {
+        node.nodeHeartbeat(app.getApplicationAttemptId(), result.container(i).getContainerId(),
+            org.apache.hadoop.yarn.api.records.ContainerState.RUNNING);
+        increases.add(UpdateContainerRequest.newInstance(0, result.container(i),
+            ContainerUpdateType.INCREASE_RESOURCE, Resource.newInstance(containers > 1 ? 8192 : 2048, 1), null));
+      }
+      cluster.rm().drainEvents();
+      am.sendContainerResizingRequest(increases);
+    }
+    long[] nowMs = {Time.monotonicNow()};
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(),
+        new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs[0]), proposer.held(), any -> { });
+    int placed = 0;
+    for (int tick = 0; tick < 6; tick++) {
+      masters.forEach(next -> updates.mark(next.getApplicationAttemptId()));
+      placed += updates.place(() -> true);
+      nowMs[0] += 10;
+    }
+    assertEquals(1, placed);
   }
 
   @Test

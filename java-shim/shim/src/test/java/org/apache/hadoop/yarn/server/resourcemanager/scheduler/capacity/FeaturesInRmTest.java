@@ -7,6 +7,8 @@ import io.treadle.shim.Await;
 import io.treadle.shim.ShimConfig;
 import io.treadle.shim.link.ScriptedEngine.Frame;
 import java.util.Collections;
+import java.util.Map;
+import org.apache.commons.lang3.reflect.FieldUtils;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerState;
@@ -82,6 +84,22 @@ class FeaturesInRmTest {
     assertEquals(3072, grown.getResource().getMemorySize());
     Await.until("the node has it too",
         () -> scheduler().getNode(node.getNodeId()).getAllocatedResource().getMemorySize() == 4096);
+  }
+
+  /** What is held refers to applications, which may end long before the next engine comes. */
+  @Test
+  void nothingIsHeldForAnIncreaseWithoutAnEngine() throws Exception {
+    Container container = runContainer(am, 1024);
+    turnTo("enforce");
+    am.sendContainerResizingRequest(Collections.singletonList(UpdateContainerRequest.newInstance(
+        container.getVersion(), container.getId(), ContainerUpdateType.INCREASE_RESOURCE,
+        Resource.newInstance(8192, 1), null)));
+    Object pipeline = FieldUtils.readField(scheduler().shim(), "pipeline", true);
+    Map<?, ?> holds = (Map<?, ?>) FieldUtils.readField(FieldUtils.readField(pipeline, "updates", true), "holds", true);
+    Await.until("the node is held", () -> !holds.isEmpty());
+    conf.set(ShimConfig.MODE, "off");
+    TestRms.refresh(rm, conf);
+    Await.until("it is not any more", holds::isEmpty);
   }
 
   @Test
