@@ -191,7 +191,7 @@ def test_what_fails_is_kept_apart_and_reported(folder: Path, cli: Cli) -> None:
     assert f"wrote {out}" in said
     assert "failed: tiny, mine, seed 1:" in said
     assert "ValueError: invalid literal" in said
-    assert "2 of 2 failed" in said
+    assert "2 runs of 4 failed" in said
     found = json.loads(out.read_text())
     assert [(each["policy"], each["seed"]) for each in found["failures"]] == [("mine", 1), ("mine", 2)]
     assert str(folder) not in out.read_text()

@@ -110,7 +110,8 @@ def test_the_command_writes_a_line_and_an_object_for_each(tmp_path: Path, capsys
     assert [result["algorithm"] for result in found] == ["graphene", "graphene-paper", *NAMES]
     assert set(found[0]) == {"name", "algorithm", "makespan", "executed_makespan", "lower_bound", "seconds"}
     assert (found[0]["makespan"], found[2]["executed_makespan"], found[0]["lower_bound"]) == (180, 380, 180)
-    assert len(capsys.readouterr().out.splitlines()) == 1 + len(found)
+    shown = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("│") for line in shown) == len(found)
     assert len(list(plots.glob("*.png"))) == len(found)
 
 
@@ -148,5 +149,5 @@ def test_a_name_of_several_lines_is_shown_on_one(tmp_path: Path, cli: Cli) -> No
     line = {"name": "select *\nfrom x", "machines": 1, "capacity": CPU, "stages": [stage]}
     path = written(tmp_path / "dags.jsonl", json.dumps(line) + "\n")
     found = cli(["lab", "plan", str(path), "--budget-schedules", "1", "--out", str(tmp_path / "plans.json")])
-    assert [shown.split()[:3] for shown in found.out.splitlines()[1:]] == [["select", "*?from", "x"]]
+    assert "│ select *?from x " in found.out
     assert json.loads((tmp_path / "plans.json").read_text())[0]["name"] == line["name"]

@@ -53,7 +53,7 @@ def same(one: Workload, two: Workload) -> None:
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.xz"])
 def test_what_is_converted_is_the_same_workload(tmp_path: Path, name: str, ending: str, cli: Cli) -> None:
     target = tmp_path / f"own.{ending}"
-    assert "job" in cli(["workload", "convert", str(DATA / name), str(target)]).out
+    assert "job" in cli(["workload", "convert", str(DATA / name), str(target)]).err
     assert recognised(target) == "treadle"
     same(read_workload(DATA / name), read_workload(target))
     assert [file.name for file in tmp_path.iterdir()] == [target.name]

@@ -46,10 +46,10 @@ def test_the_figures_of_a_file(cli: Cli) -> None:
 @pytest.mark.parametrize("name", ["sls.json", "synth.json", "rumen.json", "google", "tpch", "swim.tsv"])
 def test_the_table_says_how_much_there_is(name: str, cli: Cli) -> None:
     figures = shown(cli, str(DATA / name))
-    printed = cli(("workload", "show", str(DATA / name))).out
-    assert f"{figures['tasks']:,}" in printed
-    assert "vcores" in printed
-    assert ("Note:" in printed) == bool(figures["notes"])
+    printed = cli(("workload", "show", str(DATA / name)))
+    assert f"{figures['tasks']:,}" in printed.out
+    assert "vcores" in printed.out
+    assert ("Note:" in printed.err) == bool(figures["notes"])
 
 
 def test_a_seed_draws_other_jobs(cli: Cli) -> None:

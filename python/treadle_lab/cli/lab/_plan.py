@@ -58,7 +58,7 @@ def plan(
 def _show(results: list[dict[str, Any]], console: Console) -> None:
     table = empty_table("", FIELDS[:2], FIELDS[2:])
     for result in results:
-        table.add_row(*map(str, result.values()))
+        table.add_row(*(printable(str(value), "?") for value in result.values()))
     console.print(table)
 
 
