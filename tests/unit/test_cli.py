@@ -212,7 +212,7 @@ def test_the_jar_is_found_where_it_was_built_or_carried(tmp_path: Path) -> None:
 def test_status_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     assert run(["status", "--rm", rm]) == 0
     out = capsys.readouterr().out
-    for text in ("observe_only", "lease held", "rejected, node full", "schedules now"):
+    for text in ("observe_only", "lease held", "rejected, node full", "YARN's CapacityScheduler: the mode is"):
         assert text in out
     assert run(["status", "--rm", f"http://{rm}/", "--output=json"]) == 0
     assert json.loads(capsys.readouterr().out) == TREADLE

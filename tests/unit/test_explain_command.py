@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -473,7 +473,7 @@ def test_the_units_state_is_where_the_command_looks() -> None:
     assert f"StateDirectory={UNIT_STATE.relative_to('/var/lib')}\n" in unit
 
 
-ANSWER = {
+ANSWER: dict[str, Any] = {
     "application": "application_0_0001",
     "name": "nightly",
     "user": "ann",
@@ -502,10 +502,10 @@ connected.sendall(sys.argv[3].encode() + b"\\n")
 
 
 @contextmanager
-def listener(place: Path, user: str = "") -> Iterator[subprocess.Popen[str]]:
+def listener(place: Path, user: str = "", answer: Mapping[str, Any] = ANSWER) -> Iterator[subprocess.Popen[str]]:
     """Run a process, of a user if one is given, that listens at a socket and answers once."""
     process = subprocess.Popen(
-        [sys.executable, "-c", LISTENER, str(place), user, json.dumps(ANSWER)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", LISTENER, str(place), user, json.dumps(answer)], stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
@@ -524,6 +524,17 @@ def test_a_note_commands_no_terminal(tmp_path: Path, cli: Cli) -> None:
     assert "slow" in said.err
     assert "nightly" in said.out
     assert "\x1b" not in said.err + said.out
+
+
+@pytest.mark.parametrize(("share", "one"), [("none", True), ("capacity", False)])
+def test_explain_says_when_the_applications_of_all_queues_are_in_one_order(
+    tmp_path: Path, cli: Cli, share: str, one: bool
+) -> None:
+    facts = ANSWER["facts"] | {"share": share, "used_share": 0.1, "guaranteed_share": 0.5}
+    with listener(tmp_path / EXPLAIN_SOCKET, answer=ANSWER | {"facts": facts}):
+        said = cli(["explain", "1", "--socket", str(tmp_path / EXPLAIN_SOCKET)])
+    assert f"(share {share}" in said.out
+    assert ("applications of all queues are in one order" in said.out) == one
 
 
 def test_who_listens_is_neither_root_nor_the_sidecars_user_and_is_not_asked(

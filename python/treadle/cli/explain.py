@@ -285,7 +285,8 @@ def _show(answer: dict[str, Any], ask: int | None) -> None:
             f"the queue uses {percent(facts['used_share'])} of its partition, of "
             f"{percent(facts['guaranteed_share'])} guaranteed"
         )
-        say(console, f"{text} (share {facts['share']})")
+        one = ", so that applications of all queues are in one order" if facts["share"] == "none" else ""
+        say(console, f"{text} (share {facts['share']}{one})")
     for line in answer.get("stalled", ()):
         say(console, line)
     if facts.get("served"):

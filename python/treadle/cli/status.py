@@ -35,7 +35,7 @@ _NUMBERS: Final = {
     "Committed": "committed",
     "Rejected": "rejected",
     "PlacedForNeglected": "placed for neglected requests",
-    "PlacedByCapacityScheduler": "placed by the stock scheduler",
+    "PlacedByCapacityScheduler": "placed by the CapacityScheduler",
     "DecideP50Us": "decide P50, µs",
     "DecideP99Us": "decide P99, µs",
     "SidecarStarts": "starts of the sidecar",
@@ -56,9 +56,9 @@ def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, output: OutputOption 
 
 
 def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the rows to show: whether it schedules, texts that are not empty, numbers, each reason of a rejection."""
+    """Return the rows to show: who places containers, texts that are not empty, numbers, each reason of a rejection."""
     reason = why_not(bean)
-    rows = [("schedules now", f"no: {reason}" if reason else "yes")]
+    rows = [("places containers", f"YARN's CapacityScheduler: {reason}" if reason else "Treadle")]
     # The reason is not repeated in other rows.
     texts = [(text, str(bean[key])) for key, text in _TEXTS.items() if bean.get(key)]
     texts = [(text, _policy(value) if text == "policy" else value) for text, value in texts]
