@@ -70,7 +70,7 @@ def explain(door: ExplainServer, *words: str) -> list[str]:
 
 def test_an_ask_that_is_never_served_is_told_with_an_exit_code(door: ExplainServer, cli: Cli) -> None:
     shown = cli(explain(door, "application_0_0002", "--node", "n0"), 1).out
-    for text in ("never", "no node of the cluster is that large", "16384 memory-mb", "1 too small", "ask 7"):
+    for text in ("never", "no node of the cluster is that large", "16384 memory-mb", "1 too small", "request 7"):
         assert text in shown
     assert "n0: it is too small even if it were empty" in shown
     assert "\x1b[31m" not in shown, "users name their jobs as they like"
