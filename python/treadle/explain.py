@@ -121,7 +121,7 @@ WORDS: Final = {
     NodeReason.RESERVED: "the policy keeps it free for another ask",
     NodeReason.FULL: "it has no room now",
     NodeReason.HEADROOM: "it has room, but what would be left is kept for larger asks (engine_reservation.headroom)",
-    NodeReason.FITS: "it would do",
+    NodeReason.FITS: "it fits",
 }
 _ROOM: Final = (NodeReason.RESERVED, NodeReason.FULL, NodeReason.HEADROOM)
 _MAY_SERVE: Final = (NodeReason.REJECTED, *_ROOM, NodeReason.FITS)
@@ -339,11 +339,11 @@ class Explainer:
 
     def _turn(self, why: Reason, age: int) -> str:
         if not self.engine.commits:
-            return "nodes would do; Treadle only observes, and the stock scheduler has not placed it"
+            return "nodes have room; Treadle only observes, and the CapacityScheduler has not placed it"
         if why == Reason.NEW:
-            return "nodes would do; no decision has come to it yet"
+            return "nodes have room; no decision has come to it yet"
         since = f"the latest {counted(age, 'decision')} served others first" if age else "the latest answer was full"
-        return f"nodes would do; {since}"
+        return f"nodes have room; {since}"
 
     def _sentence_of(self, row: int, why: Reason) -> Iterator[Cause]:
         """Yield the cause for a reason, with amounts."""
@@ -365,7 +365,7 @@ class Explainer:
         elif why == Reason.USER_LIMIT:
             yield Cause(Why.USER_LIMIT, self._user(row))
         elif why == Reason.NEARER_NODE:
-            yield Cause(Why.NEARER_NODE, "it waits for a node nearer to its data; others would do")
+            yield Cause(Why.NEARER_NODE, "it waits for a node nearer to its data; others have room")
         elif why == Reason.AFTER_EARLIER_REQUEST:
             yield Cause(Why.NEARER_NODE, "another ask of its application, before it, waits for a nearer node")
 

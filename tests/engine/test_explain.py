@@ -319,7 +319,7 @@ def test_why_not_on_a_node_is_told_of_each_kind_of_node() -> None:
         "labelled": "another partition",
         "n0": "may not be used now",
         "n1": "blacklisted it",
-        "n2": "it would do",
+        "n2": "it fits",
         "n99": "not a node that the engine knows of",
     }.items():
         (ask,) = at.explained(node).asks
@@ -472,7 +472,7 @@ def test_an_engine_that_only_observes_does_not_say_that_it_serves_others_first()
     engine.decide(1000, 256, sequence=at.rm.sequence, assume=False)
     (ask,) = Explainer(engine).explain(at.app).asks
     (cause,) = ask.causes
-    assert cause.text == "nodes would do; Treadle only observes, and the stock scheduler has not placed it"
+    assert cause.text == "nodes have room; Treadle only observes, and the CapacityScheduler has not placed it"
 
 
 def constrained(tree: dict[str, Any], count: int) -> tuple[Engine, AskExplained]:

@@ -130,7 +130,9 @@ def _mode(manager: Manager) -> Iterator[Finding]:
         yield Finding("fail", f"{manager.name}: mode {mode} is refused: {refusal}", "change what it names")
     elif mode == "enforce" and bean.get("Schedules") != 1:
         yield Finding(
-            "fail", f"{manager.name}: mode enforce, and the stock scheduler schedules", "treadle status shows why"
+            "fail",
+            f"{manager.name}: mode enforce, and the CapacityScheduler places containers",
+            "treadle status shows why",
         )
     else:
         yield Finding("ok", f"{manager.name}: mode {mode}, policy {bean.get('Policy') or 'not reported yet'}")

@@ -42,15 +42,15 @@ _ANSWER_BYTES_MAX: Final = 16 << 20
 _NODES: Final = {
     "too_small": "too small",
     "unusable": "not usable now",
-    "not_named": "not named by the ask",
+    "not_named": "not named by the request",
     "blacklisted": "blacklisted",
     "not_chosen": "not what it requires",
     "own_tags": "limited by its own tags",
-    "rejected": "turned down recently",
-    "reserved": "kept for others",
+    "rejected": "rejected recently",
+    "reserved": "reserved for others",
     "full": "full",
-    "headroom": "kept free for the largest",
-    "fits": "would do",
+    "headroom": "kept free for the largest request",
+    "fits": "fits",
 }
 
 
@@ -70,10 +70,10 @@ def explain(
     ca: CaOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Say why an application waits: the reasons for each of its asks, and what would let it start.
+    """Say why an application waits: the reasons for each of its requests, and what would let it start.
 
-    Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 1 if an ask is never served
-    unless a setting changes, and 2 if no engine answers. For an application that has ended it prints how it ended.
+    Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 1 if a request is never
+    served unless a setting changes, and 2 if no engine answers. For an ended application it prints how it ended.
     """
     if socket_ is None:
         check_config(config)
@@ -294,7 +294,7 @@ def _show(answer: dict[str, Any], ask: int | None) -> None:
         say(console, f"containers that the latest decision gave: {served}")
     if answer["rejected"]:
         reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in answer["rejected"].items())
-        say(console, f"turned down by the ResourceManager so far: {reasons}")
+        say(console, f"rejected by the ResourceManager so far: {reasons}")
     if not answer["asks"]:
         say(console, "it asks for nothing now" + ("" if ask is None else f" under the request key {ask}"))
     for each in answer["asks"]:
@@ -314,4 +314,4 @@ def _show(answer: dict[str, Any], ask: int | None) -> None:
         if each["node"]:
             say(console, each["node"])
     if answer["left_out"]:
-        say(console, f"{answer['left_out']} more asks are left out; name one with --ask")
+        say(console, f"{answer['left_out']} more requests are left out; name one with --ask")

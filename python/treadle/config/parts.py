@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 PART_KINDS: Final = {
     "gate": "May this ask be served now?",
-    "share": "Which queue is owed most?",
+    "share": "Which queue comes first?",
     "order": "Which application first?",
     "fit": "Which node for an ask?",
     "estimate": "How long, and how much is left?",

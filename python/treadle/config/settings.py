@@ -274,7 +274,10 @@ class InFlight(Parameters):
     """A proposal counts as placed until its fate is known."""
 
     timeout_ms: int = Field(
-        default=10_000, ge=100, le=3_600_000, description="A proposal of unknown fate is forgotten after this time."
+        default=10_000,
+        ge=100,
+        le=3_600_000,
+        description="A proposal without a known outcome is forgotten after this time.",
     )
 
 

@@ -232,7 +232,7 @@ def _queues(view: View) -> dict[str, Any]:
     return {
         "at_s": view.cluster_s,
         "left_out": view.queues_left_out,
-        "queues": [{**plain(queue), "owed": queue.owed} for queue in view.queues],
+        "queues": [{**plain(queue), "entitled": queue.entitled} for queue in view.queues],
     }
 
 
@@ -353,7 +353,9 @@ def _treadle(view: View) -> Iterator[Metric]:
         ("treadle_caught_exceptions", "CaughtExceptions", "exceptions caught in overrides"),
     ):
         yield CounterMetricFamily(name, text, value=float(numbers.get(key, 0)))
-    rejected = CounterMetricFamily("treadle_rejections", "proposals turned down", labels=["reason"])
+    rejected = CounterMetricFamily(
+        "treadle_rejections", "proposals that the ResourceManager rejected", labels=["reason"]
+    )
     for reason, count in decisions.rejected.items():
         rejected.add_metric([reason], count)
     yield rejected
@@ -397,7 +399,7 @@ def _cluster(view: View) -> Iterator[Metric]:
     yield _gauge("treadle_jobs", "applications that have not ended", len(view.jobs) + view.jobs_left_out)
     for name, text, value in (
         ("used", "share of the cluster that a queue uses", attrgetter("used")),
-        ("entitled", "share that it is guaranteed, as far as it asks for it", attrgetter("owed")),
+        ("entitled", "share that it is guaranteed, as far as it asks for it", attrgetter("entitled")),
         ("pending", "share that it asks for beyond its use", attrgetter("pending")),
         ("guaranteed", "share that it is guaranteed", attrgetter("guaranteed")),
     ):
@@ -761,7 +763,7 @@ def _shares(nodes: Nodes, queues: list[Queue]) -> dict[str, float]:
         "vcores used": totals["vcores_used"] / max(totals["vcores"], 1),
     }
     for queue in queues[:QUEUES_CHARTED_MAX]:
-        values |= {f"queue {queue.path} used": queue.used, f"queue {queue.path} owed": queue.owed}
+        values |= {f"queue {queue.path} used": queue.used, f"queue {queue.path} entitled": queue.entitled}
         values[f"queue {queue.path} pending"] = queue.pending
     return values
 

@@ -64,7 +64,7 @@ class Queue:
     containers: int
 
     @property
-    def owed(self) -> float:
+    def entitled(self) -> float:
         """Its entitlement: the guarantee, up to its requests."""
         return min(self.guaranteed, self.used + self.pending)
 

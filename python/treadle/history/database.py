@@ -70,7 +70,7 @@ class StoreError(UserError):
     def __init__(self, store: str, reason: Unusable, detail: str = "") -> None:
         self.store = store
         self.reason = reason
-        super().__init__(f"store of profiles {store}: {reason.value}" + (f" ({detail})" if detail else ""))
+        super().__init__(f"history store {store}: {reason.value}" + (f" ({detail})" if detail else ""))
 
 
 _SQLITE = {

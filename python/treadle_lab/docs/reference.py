@@ -307,7 +307,7 @@ def reasons_page() -> str:
         [
             REASONS_HEAD,
             FATES,
-            table(("code", "fate", "metric", "meaning"), _fates()),
+            table(("code", "outcome", "metric", "meaning"), _fates()),
             "\n",
             CAUSES,
             table(("reason", "meaning"), ((code(one.name.lower()), said[one.name]) for one in Reason)),

@@ -73,7 +73,7 @@ def visitor(browser: Any, shown: Dashboard) -> Iterator[Visitor]:
     ("page", "says"),
     [
         ("overview", ["Treadle schedules", "nodes that run", "what changed", "placements a second"]),
-        ("queues", ["root.a", "root.b", "guaranteed", "owed"]),
+        ("queues", ["root.a", "root.b", "guaranteed", "entitled"]),
         ("nodes", ["2 RUNNING, 1 LOST", "nodes that do not run", "n3:1", "nodes that are kept free"]),
         ("jobs", ["another job", HOSTILE, "jobs that ended"]),
         ("decisions", ["NodeFull", "time of a decision", "proposals a second"]),

@@ -26,8 +26,8 @@ def test_a_queue_is_owed_what_it_is_guaranteed_as_far_as_it_asks_for_it() -> Non
     queues, left_out = queues_of(tree(leaf("root.a", 50, 25, 1000), leaf("root.b", 50, 25, 9000)), 10_000, 10)
     found = {queue.path: queue for queue in queues}
     assert left_out == 0
-    assert found["root.a"].owed == pytest.approx(0.35)
-    assert found["root.b"].owed == pytest.approx(0.5)
+    assert found["root.a"].entitled == pytest.approx(0.35)
+    assert found["root.b"].entitled == pytest.approx(0.5)
     assert found["root.a"].pending == pytest.approx(0.1), "what is asked of another partition does not count"
 
 

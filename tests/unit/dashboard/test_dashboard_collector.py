@@ -80,11 +80,11 @@ def test_a_cluster_that_is_well_is_shown_and_kept(looking: Looking) -> None:
         "vcores_used": 4,
     }
     shown = {row["path"]: row for row in looking.read("queues")["queues"]}
-    assert shown["root.a"]["owed"] == pytest.approx(0.5)
+    assert shown["root.a"]["entitled"] == pytest.approx(0.5)
     (row,) = looking.read("jobs")["running"]
     assert (row["place"], row["placed"], row["placed_by_capacity_scheduler"], row["expected_ms"]) == (1, 5, 1, 120_000)
     assert looking.read("decisions")["rejected"] == {"NodeFull": 2, "UserLimit": 0}
-    assert "queue root.a owed" in looking.history.names()
+    assert "queue root.a entitled" in looking.history.names()
 
 
 def test_counters_become_rates_and_a_new_resource_manager_makes_none(looking: Looking, cluster: FakeCluster) -> None:

@@ -105,17 +105,17 @@ async function showQueues() {
   const indent = (row) => "\u00a0\u00a0".repeat(row.depth) + row.path;
   const share = (name) => (row) => percent(row[name]);
   const columns = [["queue", "", indent], ["state", "", (row) => row.state], ["used", "number", share("used")],
-    ["owed", "number", share("owed")], ["asks for more", "number", share("pending")],
+    ["entitled", "number", share("entitled")], ["asks for more", "number", share("pending")],
     ["guaranteed", "number", share("guaranteed")], ["maximum", "number", share("maximum")],
     ["reserved", "number", share("reserved")], ["active jobs", "number", (row) => row.running],
     ["not active", "number", (row) => row.waiting], ["containers", "number", (row) => row.containers]];
   const parts = [aged(wide(section(["queues", readAt(found.at_s)], table(columns, found.queues),
     leftOut(found.left_out, "queues"),
-    html("p", { className: "soft" }, "owed: the queue's guarantee, as far as it asks for it"))), found.at_s)];
+    html("p", { className: "soft" }, "entitled: the queue's guarantee, as far as it asks for it"))), found.at_s)];
   for (const queue of found.queues.filter((row) => row.leaf).slice(0, 12)) {
     const name = `queue ${queue.path}`;
     parts.push(section(queue.path, await overTime(
-      [[`${name} used`, "used"], [`${name} owed`, "owed", true]], percent)));
+      [[`${name} used`, "used"], [`${name} entitled`, "entitled", true]], percent)));
   }
   return parts;
 }
@@ -199,12 +199,12 @@ async function showDecisions() {
       html("p", { className: "soft" }, `counters and times ${countedSince(found.counted_since_s)}`)), found.at_s),
     section("time of a decision", await overTime([["decide p50", "half within"], ["decide p99", "99 % within"]], milliseconds)),
     section("proposals a second", await overTime([["rate Proposals", "proposed"], ["rate Committed", "placed"],
-      ["rate Rejected", "turned down"],
+      ["rate Rejected", "rejected"],
       ["rate PlacedByCapacityScheduler", "placed by the stock scheduler"]], perSecond)),
-    section("turned down, by reason, since then", table([["reason", "", (row) => row[0]], ["proposals", "number", (row) => row[1]],
+    section("rejected, by reason, since then", table([["reason", "", (row) => row[0]], ["proposals", "number", (row) => row[1]],
       ["a second now", "number", (row) => perSecond((found.rates[`Rejected${row[0]}`]) || 0)]], reasons)),
   ];
-  if (reasons.length) parts.push(section("turned down, over time", await overTime(
+  if (reasons.length) parts.push(section("rejected, over time", await overTime(
     reasons.slice(0, 8).map(([reason]) => [`rate Rejected${reason}`, reason]), perSecond)));
   if (found.engines.length) {
     parts.push(wide(section("engines", table([["engine", "", (row) => row.engine],
@@ -240,7 +240,7 @@ async function showApplication(id) {
       html("p", {}, line), ...(why.stalled || []).map((text) => html("p", { className: "fail" }, text)),
       html("p", { className: "soft" }, `as of ${when(found.asked_s)}`))));
     const refused = Object.entries(why.rejected);
-    if (refused.length) parts.push(section("turned down so far", table([["reason", "", (row) => row[0].replaceAll("_", " ")],
+    if (refused.length) parts.push(section("rejected so far", table([["reason", "", (row) => row[0].replaceAll("_", " ")],
       ["proposals", "number", (row) => row[1]]], refused)));
     for (const ask of why.asks) {
       const wanted = Object.entries(ask.capability).map(([name, amount]) => `${amount} ${name}`).join(", ");

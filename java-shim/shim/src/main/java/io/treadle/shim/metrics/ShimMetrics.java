@@ -120,7 +120,7 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
     for (Counter counter : Counter.values()) {
       counters.put(counter, counter(camelCase(counter), counter.text));
     }
-    rejected = counter("Rejected", "Proposals that were turned down");
+    rejected = counter("Rejected", "Proposals that were rejected");
     for (Fate fate : Fate.values()) {
       fates.put(fate, counter((fate.isRejection() ? "Rejected" : "") + camelCase(fate), "Proposals of this fate"));
     }
