@@ -58,7 +58,8 @@ def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, output: OutputOption 
 def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the rows to show: who places containers, texts that are not empty, numbers, each reason of a rejection."""
     reason = why_not(bean)
-    rows = [("places containers", f"YARN's CapacityScheduler: {reason}" if reason else "Treadle")]
+    other = "YARN's CapacityScheduler" if "Schedules" in bean else "unknown"
+    rows = [("places containers", f"{other}: {reason}" if reason else "Treadle")]
     # The reason is not repeated in other rows.
     texts = [(text, str(bean[key])) for key, text in _TEXTS.items() if bean.get(key)]
     texts = [(text, _policy(value) if text == "policy" else value) for text, value in texts]

@@ -23,7 +23,7 @@ def why_not(bean: Mapping[str, Any]) -> str:
         return "the ResourceManager does not report it; use the jar of this version"
     mode = str(bean.get("Mode") or "unknown")
     if mode != "enforce":
-        return f"the mode is {mode}, so that the CapacityScheduler schedules"
+        return f"the mode is {mode}"
     if bean.get("Refusal"):
         return str(bean["Refusal"])
     return f"no engine holds the lease; {_error(bean)}"
