@@ -130,7 +130,7 @@ docs: build/.venv ## the docs as a site, in build/site; warnings are errors
 
 .PHONY: docs-test
 docs-test: build/.venv ## the pages: command lines parse, links resolve, sentences, words and patterns within their bounds
-	@$(BIN)/pytest -q tests/unit/test_docs.py tests/unit/test_docs_commands.py tests/unit/test_words.py
+	@$(BIN)/pytest -q -m 'not slow' tests/unit/test_docs.py tests/unit/test_docs_commands.py tests/unit/test_words.py
 
 .PHONY: wheel
 wheel: build/.venv build/.jar ## a wheel that carries the shim's jar, in dist/
