@@ -93,11 +93,11 @@ def _plan(_: Path) -> Iterator[Output]:
     for file in sorted(dags.glob("*.jsonl")):
         for seed in ("1", "7"):
             options = ("--algorithm", "all", *budget, "--seed", seed)
-            yield _results(f"plan/{file.stem}-{seed}.json", "plan", str(file), *options)
+            yield _results(f"plan/{file.stem}-{seed}.json", "lab", "plan", str(file), *options)
     exact = ("--algorithm", "cpsat", "--budget-ms", "60000")
-    yield _results("plan/cpsat.json", "plan", str(dags / "motivating.jsonl"), *exact)
+    yield _results("plan/cpsat.json", "lab", "plan", str(dags / "motivating.jsonl"), *exact)
     projects = str(ROOT / "tests" / "data" / "rcpsp" / "small.jsonl")
-    yield _results("plan/projects.json", "plan", projects, "--format", "psplib", "--algorithm", "all", *budget)
+    yield _results("plan/projects.json", "lab", "plan", projects, "--format", "psplib", "--algorithm", "all", *budget)
 
 
 def _planned(scratch: Path) -> str:
