@@ -49,7 +49,8 @@ def test_jobs_end_though_the_policy_lets_nothing_through(starved: MiniCluster) -
     assert "places nothing" in str(bean["Refusal"])
     assert "places nothing" in str(bean["LastError"])
     assert bean["LastErrorTime"]
-    assert "CapacityScheduler: the engine answers but places nothing" in " ".join(treadle(starved, "status").stdout.split())
+    shown = " ".join(treadle(starved, "status").stdout.split())
+    assert "CapacityScheduler: the engine answers but places nothing" in shown
     log = starved.layout.logs.joinpath("rm.log").read_text()
     assert "places nothing" in log
     assert [job.wait() for job in jobs] == ["SUCCEEDED"] * 2
