@@ -186,8 +186,8 @@ def test_a_stalled_queue_is_named_with_its_cause_after_two_minutes(share: str) -
     cluster = Research(Engine(settings))
     assert [cluster.after(seconds) for seconds in (0, 60, 119)] == [[], [], []]
     (line,) = cluster.after(130)
-    assert line.startswith("stalled: queue q4 has 0.0% of the ")
-    assert "q2 counts as 50% of 30% because of its cpu, which it does not ask for" in line
+    assert line.startswith("stalled: queue q4 has 0.0 % of the ")
+    assert "q2 counts as 50 % of 30 % because of its cpu, which it does not ask for" in line
     assert cluster.after(200) == [line]
     cluster.run(2, 1)
     assert cluster.after(210) == [line]  # still short, and the line stays as it was
@@ -196,10 +196,10 @@ def test_a_stalled_queue_is_named_with_its_cause_after_two_minutes(share: str) -
 @pytest.mark.parametrize(
     ("settings", "cause"),
     [
-        (default_settings(), "q2 counts as 50% of 30% because of its cpu"),
-        (sharing("hdrf", **{"as": "paper"}), "q2 counts as 50% of 30% because of its cpu"),
-        (sharing("hdrf"), "q1 has 95%, and is guaranteed 70%"),
-        (sharing("none"), "q1 has 95%, and is guaranteed 70%"),
+        (default_settings(), "q2 counts as 50 % of 30 % because of its cpu"),
+        (sharing("hdrf", **{"as": "paper"}), "q2 counts as 50 % of 30 % because of its cpu"),
+        (sharing("hdrf"), "q1 has 95 %, and is guaranteed 70 %"),
+        (sharing("none"), "q1 has 95 %, and is guaranteed 70 %"),
     ],
 )
 def test_the_cause_is_one_of_the_policy_that_places(settings: Settings, cause: str) -> None:
@@ -229,7 +229,7 @@ def test_a_queue_starves_beside_one_that_has_the_whole_cluster(*, enforce: bool)
     full.run(0, 1)
     full.after(0, enforce=enforce)
     (line,) = full.after(130, enforce=enforce)
-    assert line.startswith("stalled: queue q4 has 0.0% of the ")
+    assert line.startswith("stalled: queue q4 has 0.0 % of the ")
     full.rm.queues[4].maximum = (0, 0, 0)
     full.after(140, enforce=enforce)
     assert full.after(150, enforce=enforce) == []

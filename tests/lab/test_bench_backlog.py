@@ -124,7 +124,7 @@ def test_what_the_shim_did_before_the_window_does_not_count() -> None:
 @pytest.mark.parametrize(
     ("sample", "said"),
     [
-        ([15_000.0, 95_000, 10], "only 5% of 100,000 slots were free.*more --slots-per-node than 1000"),
+        ([15_000.0, 95_000, 10], "only 5 % of 100,000 slots were free.*more --slots-per-node than 1000"),
         ([15_000.0, 1_000, 0], "the asks ran out.*more --tasks than 10,000"),
     ],
 )

@@ -126,7 +126,7 @@ def test_the_report_has_the_simulator_and_the_paper_beside_it() -> None:
     assert [len(rows_of(written, name)) for name in names] == [9, 6, 6]
     slow = results_of([draw(1), draw(2, slow=True)], simulated).facts["shortfalls"]
     assert slow[0] == "seed 2, naive: the stock scheduler placed 2 containers in Treadle's stead"
-    assert slow[1].startswith("seed 2, naive: the machine did NOT keep up: 50% of heartbeats")
+    assert slow[1].startswith("seed 2, naive: the machine did NOT keep up: 50 % of heartbeats")
 
 
 def test_a_draw_plays_each_scheme_once_and_begins_with_another_each_turn(

@@ -162,7 +162,7 @@ def test_a_standby_that_would_run_the_stock_scheduler_fails(conf: Path, managers
     ("changed", "said"),
     [
         ({"Refusal": "multi-node placement: set x to false", "Schedules": 0}, "is refused: multi-node placement"),
-        ({"Schedules": 0}, "mode enforce, and the stock scheduler schedules"),
+        ({"Schedules": 0}, "mode enforce, and the CapacityScheduler places containers"),
     ],
 )
 def test_an_enforcing_manager_that_does_not_schedule_fails(

@@ -295,9 +295,9 @@ def test_a_check_refuses_a_part_that_no_live_engine_would_wait_for(tmp_path: Pat
 def test_a_simulation_says_where_a_live_engine_would_have_stopped(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
     command = ["simulate", str(tmp_path / "scenario.yaml"), f"--policy={slow_policy(tmp_path, 10)}", "--profile"]
-    said = " ".join(cli(command).out.split())
-    assert "parts from files took longer than limits.part_timeout_ms (10 ms) in" in said
-    assert "by the clock" in said
+    said = cli(command)
+    assert "parts from files took longer than limits.part_timeout_ms (10 ms) in" in " ".join(said.err.split())
+    assert "by the clock" in said.out
 
 
 def test_what_a_stopwatch_counts() -> None:

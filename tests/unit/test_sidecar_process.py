@@ -141,9 +141,9 @@ def test_a_sidecar_explains_its_frames_and_its_recording_outlives_being_killed(
     sidecar.process.kill()
     sidecar.process.wait(300)
     assert run(["replay", str(recording), "--verify"]) == 0
-    said = capsys.readouterr().out
-    assert "its writer was killed" in said
-    assert "1 segments, 1 answers" in said
+    said = capsys.readouterr()
+    assert "its writer was killed" in said.err
+    assert "1 segments, 1 answers" in said.out
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM])
@@ -406,7 +406,7 @@ def test_it_is_ended_and_another_is_waited_for(
     thread.start()
     assert run(["sidecar", "restart", "--rm", manager.url]) == 0
     thread.join()
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert f"ended: {processes[0].pid}" in said
     assert "another sidecar answers" in said
     # Not its exit code: whoever waits first takes that, here the command or the thread.
@@ -498,7 +498,7 @@ def test_the_decoy_of_another_user_neither_counts_nor_is_ended(
         thread.start()
         assert run(["sidecar", "restart", "--rm", manager.url]) == 0
         thread.join()
-        assert f"ended: {processes[0].pid};" in capsys.readouterr().out
+        assert f"ended: {processes[0].pid};" in capsys.readouterr().err
         assert foreign.poll() is None
 
 

@@ -53,9 +53,9 @@ def test_show_has_another_exit_code_where_something_is_missing(tmp_path: Path, c
     file.write_bytes(file.read_bytes()[:-30])
     assert "it is cut off" in cli(["recording", "show", str(copied)], 1).err
     file.write_bytes(b"")
-    said = cli(["replay", str(copied), "--verify"], 1).out
-    assert "nothing of it can be read" in said
-    assert "not all is there" in said
+    said = cli(["replay", str(copied), "--verify"], 1)
+    assert "nothing of it can be read" in said.err
+    assert "not all is there" in said.out
 
 
 @pytest.mark.parametrize("command", [["recording", "show"], ["replay", "--verify"]])
