@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,28 @@ def test_ports_that_were_chosen_a_moment_ago_are_not_chosen_again() -> None:
     choices = [set(free_ports(30)) for _ in range(20)]
     for before, after in itertools.pairwise(choices):
         assert not before & after
+
+
+CHOOSES = """
+import os, sys
+from treadle_lab.minicluster.site import SLICE, free_ports
+os.getpid = lambda: 7
+print({port // SLICE for port in free_ports(20)}, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_processes_that_run_at_a_time_choose_ports_of_different_slices() -> None:
+    with ExitStack() as processes:
+        shown = []
+        for _ in range(2):
+            command = [sys.executable, "-c", CHOOSES]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            processes.enter_context(process)
+            assert process.stdout is not None
+            shown.append(process.stdout.readline())
+    assert "{" in shown[0]
+    assert shown[0] != shown[1]
 
 
 def test_a_cluster_that_is_started_again_is_asked_at_its_new_address(

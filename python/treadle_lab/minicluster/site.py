@@ -10,6 +10,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
@@ -57,7 +58,26 @@ LOOPBACK = "127.0.0.1"
 # Below the kernel's range of ports for outgoing connections, so that none is taken between choice and use.
 FIRST, LAST = 20000, 32000
 SLICE = 200
-"""Ports that a process tries first, other ones than its neighbours: what two choose at a time is not bound at once."""
+"""Ports that one process at a time tries first: what a process chooses is bound later, by another one."""
+_claims: list[socket.socket] = []
+"""Holds this process's slice until it ends."""
+
+
+@cache
+def _slice_start() -> int:
+    """Return the first port of a slice that no other process in this network namespace tries first."""
+    slices = (LAST - FIRST) // SLICE
+    for number in range(slices):
+        start = FIRST + (os.getpid() + number) % slices * SLICE
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0treadle-ports-{start}")  # an abstract name: the kernel drops it with the process
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        return start
+    return FIRST
 
 
 _chosen_in: dict[int, int] = {}
@@ -70,7 +90,7 @@ def free_ports(count: int) -> list[int]:
     Raises:
         ClusterError: there are not that many.
     """
-    start = FIRST + os.getpid() % ((LAST - FIRST) // SLICE) * SLICE
+    start = _slice_start()
     own, others = list(range(start, start + SLICE)), [*range(FIRST, start), *range(start + SLICE, LAST)]
     random.shuffle(own)
     random.shuffle(others)
