@@ -17,13 +17,36 @@ from tests.support.browser import Visitor, chromium
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BY_HAND = [page for page in PAGES if page.parent.name != "reference" and page.name != "summary.md"]
 
 
-def anchors(page: Path) -> set[str]:
-    """Return what links to a page may name: its headings, as they are turned into anchors."""
-    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+def without_code(page: Path) -> str:
+    """Return a page's text without its blocks of code."""
+    return re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def titles(page: Path) -> dict[str, str]:
+    """Return what links to a page may name: its headings by anchor, the page's title also by an empty one."""
+    headings = [heading.strip() for heading in re.findall(r"^#+ (.*)$", without_code(page), re.MULTILINE)]
+    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-"): heading for heading in headings}
+    return {"": headings[0], **anchors}
+
+
+def plain(title: str) -> str:
+    """Return a title or a link's text in lower case and without markup."""
+    return " ".join(re.sub(r"[`*]", "", title).lower().split())
+
+
+def with_other_texts(page: Path, pages: list[Path]) -> list[str]:
+    """Return a page's links to pages and sections whose texts are not the titles, except in parts that are printed."""
+    text = re.sub(r"<!-- from here on printed.*?<!-- to here -->", "", without_code(page), flags=re.DOTALL)
+    links = re.findall(r"(?<!!)\[([^][]+)\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", text)
+    found = []
+    for shown, file, anchor in links:
+        target = (page.parent / file).resolve() if file else page
+        if target in pages and plain(shown) != plain(titles(target)[anchor]):
+            found.append(f"[{shown}]({file}#{anchor}): {titles(target)[anchor]}")
+    return found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -36,9 +59,29 @@ def test_every_relative_link_leads_to_a_file(page: Path) -> None:
 def test_every_link_to_a_heading_leads_to_one(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", page.read_text())
     missing = [
-        f"{file}#{anchor}" for file, anchor in links if anchor not in anchors(page.parent / file if file else page)
+        f"{file}#{anchor}" for file, anchor in links if anchor not in titles(page.parent / file if file else page)
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", BY_HAND, ids=lambda page: page.name)
+def test_a_link_to_a_page_or_section_has_its_title(page: Path) -> None:
+    assert with_other_texts(page, PAGES) == [], "the text of a link is the title of what it leads to"
+
+
+def test_links_with_other_texts_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    other = tmp_path / "other.md"
+    other.write_text("# The other\n\n## Its `part`\n")
+    page.write_text(
+        "# Page\n\n[the other](other.md), [Its part](other.md#its-part), [Page](#page), [a file](file.yaml),\n"
+        "[that](other.md), [The other](other.md#its-part) and [below](#page)\n\n```\n[code](other.md)\n```\n"
+    )
+    assert with_other_texts(page, [page, other]) == [
+        "[that](other.md#): The other",
+        "[The other](other.md#its-part): Its `part`",
+        "[below](#page): Page",
+    ]
 
 
 def missing_tests(named: list[tuple[str, str]]) -> list[tuple[str, str]]:
