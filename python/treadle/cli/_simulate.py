@@ -365,8 +365,7 @@ def _failing(policy: str, broken: dict[str, str], *, keep_going: bool) -> Iterat
 def _show(outcomes: Sequence[Summary | FailedRun], options: SimulateOptions, console: Console) -> None:
     """Print the tables."""
     console.print(_table(outcomes))
-    failed = {each.policy for each in outcomes if isinstance(each, FailedRun)}
-    summaries = [each for each in outcomes if isinstance(each, Summary) and each.policy not in failed]
+    _, summaries = _divided(outcomes)
     if summaries:
         console.print(_use_table(summaries))
     if any(each.engines for each in summaries):
@@ -384,12 +383,17 @@ def _show(outcomes: Sequence[Summary | FailedRun], options: SimulateOptions, con
         console.print(_profile_table(summaries))
 
 
+def _divided(outcomes: Sequence[Summary | FailedRun]) -> tuple[dict[str, str], list[Summary]]:
+    """Return the failure of each policy that failed, and the summaries of the others."""
+    failures = {each.policy: each.failure for each in outcomes if isinstance(each, FailedRun)}
+    return failures, [each for each in outcomes if isinstance(each, Summary) and each.policy not in failures]
+
+
 def _warn(outcomes: Sequence[Summary | FailedRun]) -> None:
     """Note each failure and each warning of the engine once."""
-    failed = {each.policy: each.failure for each in outcomes if isinstance(each, FailedRun)}
-    for policy, failure in failed.items():
+    failures, summaries = _divided(outcomes)
+    for policy, failure in failures.items():
         note(f"{policy} failed: {failure}", "red")
-    summaries = [each for each in outcomes if isinstance(each, Summary) and each.policy not in failed]
     for policy, warning in group_warnings((each.policy, text) for each in summaries for text in (*each.warnings, "")):
         note(f"{policy}{': ' * bool(policy)}warning: {warning}", "yellow")
 

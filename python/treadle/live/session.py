@@ -346,7 +346,8 @@ class Session:
             raise WireError("epoch", f"{header.epoch} after {self._epoch}")
         elif header.sequence != self._sequence + 1:
             raise WireError("sequence", f"{header.sequence} after {self._sequence}")
-        elif sum(each.wants_snapshot() for each in self._listeners):  # each of them is asked
+        # a list: each listener is asked, so that one snapshot serves all
+        elif [each for each in self._listeners if each.wants_snapshot()]:
             self._tick.refused = True
             raise WireError("flags", "a delta, and what is remembered of jobs begins with a snapshot")
         self._sequence = header.sequence

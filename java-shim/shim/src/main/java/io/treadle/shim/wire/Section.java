@@ -24,7 +24,6 @@ public enum Section {
   USERS,
   /** Nodes. */
   NODES,
-  /** Nodes whose free resources alone have changed. */
   /** Attributes of nodes. */
   NODE_ATTRIBUTES,
   /** Application attempts. */
