@@ -155,6 +155,11 @@ def test_a_wrong_line_of_the_summary_or_mark_of_a_page_is_refused(
     assert complaint in capsys.readouterr().err
 
 
+def test_a_folder_without_a_summary_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert render(tmp_path) == 2
+    assert "summary.yaml: No such file or directory; name the folder" in " ".join(capsys.readouterr().err.split())
+
+
 def test_an_experiment_is_run_and_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     work = tmp_path / "dags.jsonl"
     assert run(["lab", "dags", "--seed", "1", "--out", str(work)]) == 0

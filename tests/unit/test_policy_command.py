@@ -336,6 +336,12 @@ def test_ctrl_c_while_use_waits_says_what_is_changed_and_how_to_take_it_back(
     assert "hdrf" in file.read_text()
 
 
+@pytest.mark.parametrize("command", ["history", "rollback"])
+def test_a_missing_config_is_refused_before_the_resource_manager_is_asked(command: str, cli: Cli) -> None:
+    error = cli(["policy", command, "--config", "/nonexistent/treadle.yaml", "--rm", "http://localhost:1"], 2).err
+    assert "--config /nonexistent/treadle.yaml is not there" in " ".join(error.split())
+
+
 def test_a_refused_refresh_is_reported_by_its_reason_not_by_what_was_printed_last(
     rm: str, tmp_path: Path, cli: Cli
 ) -> None:

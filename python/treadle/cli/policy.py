@@ -186,7 +186,9 @@ def rollback(
     The current version is saved too, so that a second `rollback` undoes the first.
     """
     from treadle.admin import policy_use
+    from treadle.cli.explain import check_config
 
+    check_config(config)
     target = policy_use.target_of(config, rm, ca, reads=not no_refresh)
     change = policy_use.change_back(target, number)
     _take_over(change, policy_use.checked_text(change), rm, ca, yarn, no_refresh=no_refresh)

@@ -459,7 +459,8 @@ def cluster_of(file: Path, *, trust_code: bool) -> Scenario:
         with file.open("rb") as stream:
             text = stream.read(BYTES_MAX).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{file}: cannot be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"{file}: cannot be read: {why}; name a scenario") from error
     value = YamlDocument(str(file), text).value
     if isinstance(value, dict) and "workload" not in value:
         text += f"\nworkload: {json.dumps(NOBODY)}\n"

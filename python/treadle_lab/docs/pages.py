@@ -198,7 +198,9 @@ def read_rows(file: Path) -> list[Row]:
     """
     try:
         rows = list(yaml.safe_load(file.read_text("utf-8")))
-    except (OSError, yaml.YAMLError, TypeError) as error:
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}; name the folder that has it, docs/results") from None
+    except (yaml.YAMLError, TypeError) as error:
         raise UserError(f"{file}: no summary can be read: {error}") from None
     return [_row(file, number, row) for number, row in enumerate(rows, 1)]
 
