@@ -59,8 +59,6 @@ LOOPBACK = "127.0.0.1"
 FIRST, LAST = 20000, 32000
 SLICE = 200
 """Ports that one process at a time tries first: what a process chooses is bound later, by another one."""
-_claims: list[socket.socket] = []
-"""Holds this process's slice until it ends."""
 
 
 @cache
@@ -75,7 +73,7 @@ def _slice_start() -> int:
         except OSError:
             claim.close()
             continue
-        _claims.append(claim)
+        claim.detach()  # open until the process ends
         return start
     return FIRST
 
