@@ -20,7 +20,7 @@ from typing import Final, cast
 import numpy as np
 from pydantic import Field
 
-from treadle.compiled.array_types import F64, I32, Records
+from treadle.compiled.array_types import F64, I32, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.config.parts import Parameters
 from treadle.events import ApplicationState
@@ -60,10 +60,30 @@ NAME_WEIGHT: Final = 1.0
 """Weight of the coarser mean, in jobs, against the jobs of a class, a user or a name."""
 NAMES_MAX: Final = 10_000
 """Maximum number of remembered users and names; the oldest are dropped."""
+ENDED: Final = 1
+NEW: Final = 2
+"""Changes of an application since the last cycle."""
+GONE: Final = int(ApplicationState.GONE)
 GHOSTS_MAX: Final = 10_000
 """Maximum number of jobs that have finished in reality but not in a virtual system."""
 ENDLESS: Final = "SPARK"
 """The application type whose containers are not tasks."""
+
+
+@kernel
+def find_changes(apps: Records, jobs: Records, which: I32, changes: U8) -> int:
+    """Set which applications have ended since the last cycle and which are new; return their number."""
+    found = 0
+    for at in range(len(which)):
+        app, job = apps[which[at]], jobs[which[at]]
+        seen = job.general > 0.0 and job.id == app.id and job.attempt == app.attempt
+        seen = seen and job.cluster_timestamp == app.cluster_timestamp  # an index may belong to a new application
+        gone = app.state == GONE
+        changes[at] = ENDED if gone and seen else NEW if not gone and not seen else 0
+        found += changes[at] > 0
+        if gone:
+            jobs[which[at]].general = 0.0
+    return found
 
 
 @inner
@@ -168,7 +188,7 @@ def served(jobs: Records, apps: I32, ghosts: F64, budget: float) -> float:
     return level
 
 
-@kernel
+@inner
 def advance(
     view: View,
     jobs: Records,
@@ -206,7 +226,7 @@ def advance(
             gone[at] = max(gone[at] - level, 0.0)
 
 
-@kernel
+@inner
 def resize(view: View, jobs: Records, which: I32, durations: Durations, totals: F64, endless: int) -> None:
     """Apply new size estimates; the remaining virtual service changes by the difference."""
     for app in which:
@@ -220,7 +240,7 @@ def resize(view: View, jobs: Records, which: I32, durations: Durations, totals: 
         jobs[app].size_ms = size_ms
 
 
-@kernel
+@inner
 def rank(view: View, jobs: Records, leaf_first: I32, leaf_apps: I32, memory: float, key: F64, fair_up_to: F64) -> None:
     """Set the keys of jobs with sizes, and up to which memory (MB) the others precede them: late jobs always."""
     for leaf in range(len(leaf_first) - 1):
@@ -238,6 +258,28 @@ def rank(view: View, jobs: Records, leaf_first: I32, leaf_apps: I32, memory: flo
                 key[app] = jobs[app].virtual_ms
             else:
                 fair_up_to[app] = inf
+
+
+@kernel
+def advance_and_rank(
+    view: View,
+    jobs: Records,
+    which: I32,
+    leaf_first: I32,
+    leaf_apps: I32,
+    ghosts: F64,
+    first_ghost: I32,
+    durations: Durations,
+    totals: F64,
+    elapsed_ms: float,
+    endless: int,
+    key: F64,
+    fair_up_to: F64,
+) -> None:
+    """Advance the virtual systems to now, apply new size estimates, and set the keys."""
+    advance(view, jobs, leaf_first, leaf_apps, ghosts, first_ghost, totals, elapsed_ms)
+    resize(view, jobs, which, durations, totals, endless)
+    rank(view, jobs, leaf_first, leaf_apps, totals[0], key, fair_up_to)
 
 
 class Progress(Keeper):
@@ -268,14 +310,12 @@ class Progress(Keeper):
         self.now_ms = now_ms
         self.jobs.reserve(len(cluster.apps.at))
         which, jobs = cluster.apps.in_use(), self.jobs.at
-        seen = jobs["general"][which] > 0.0
-        for name in WHICH:  # an index may belong to a new application
-            seen &= jobs[name][which] == cluster.apps.at[name][which]
-        gone = cluster.apps.at["state"][which] == int(ApplicationState.GONE)
-        self._learn(cluster, cluster.apps.at[which[seen & gone]], jobs[which[seen & gone]])
-        jobs["general"][which[gone]] = 0.0
-        for app in which[~seen & ~gone].tolist():
-            self._meet(cluster, app)
+        changes = np.zeros(len(which), np.uint8)
+        if find_changes(cluster.apps.at, jobs, which, changes) > 0:
+            ended = which[changes == ENDED]
+            self._learn(cluster, cluster.apps.at[ended], jobs[ended])
+            for app in which[changes == NEW].tolist():
+                self._meet(cluster, app)
         measure_all_progress(view, jobs, which, totals, self.elapsed_ms)
 
     def of_class(self, prior_ms: float) -> F64:
@@ -319,21 +359,27 @@ class Progress(Keeper):
             self.logs[at] += mean
             self.counts[at] += 1.0
 
-    def advance(self, cluster: Cluster, view: View, durations: Durations, totals: F64) -> None:
-        """Advance the virtual systems to now, with current size estimates."""
-        apps, jobs = cluster.apps, self.jobs.at
-        order = np.argsort(self.ghost_leaf, kind="stable")
-        self.ghost_leaf, self.ghost_ms = self.ghost_leaf[order], self.ghost_ms[order]
-        first = np.searchsorted(self.ghost_leaf, np.arange(len(apps.leaf_first))).astype(np.int32)
-        lists = apps.leaf_first, apps.leaf_applications
-        advance(view, jobs, *lists, self.ghost_ms, first, totals, self.elapsed_ms)
+    def advance(self, jobs: Jobs, key: F64) -> None:
+        """Advance the virtual systems to now, with current size estimates, and set the keys of jobs with sizes."""
+        cluster, totals = jobs.cluster, jobs.given_out()
+        apps, endless = cluster.apps, cluster.names.index_of(ENDLESS)
+        if len(self.ghost_leaf):
+            order = np.argsort(self.ghost_leaf, kind="stable")
+            self.ghost_leaf, self.ghost_ms = self.ghost_leaf[order], self.ghost_ms[order]
+            first = np.searchsorted(self.ghost_leaf, np.arange(len(apps.leaf_first))).astype(np.int32)
+        else:
+            first = np.zeros(len(apps.leaf_first), np.int32)
+        which, lists = apps.in_use(), (apps.leaf_first, apps.leaf_applications, self.ghost_ms, first)
+        moment = jobs.durations(), totals, self.elapsed_ms, endless
+        advance_and_rank(jobs.view, self.jobs.at, which, *lists, *moment, key, jobs.fair_up_to())
         self.elapsed_ms = 0.0
+        if not len(self.ghost_leaf):
+            return
         known = (self.ghost_leaf >= 0) & (self.ghost_leaf < len(apps.leaf_first) - 1)
         left = np.flatnonzero(known & (self.ghost_ms > 0.0))
         # They would never finish in a leaf without capacity: keep those with the least remaining service.
         left = np.sort(left[np.argsort(self.ghost_ms[left], kind="stable")[-GHOSTS_MAX:]])
         self.ghost_leaf, self.ghost_ms = self.ghost_leaf[left], self.ghost_ms[left]
-        resize(view, jobs, apps.in_use(), durations, totals, cluster.names.index_of(ENDLESS))
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
         """Continue after a snapshot."""
@@ -396,7 +442,4 @@ class FairFinishOrder(Order):
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set the remaining service of each job in its leaf's virtual system."""
-        apps, totals = jobs.cluster.apps, jobs.given_out()
-        self._progress.advance(jobs.cluster, jobs.view, jobs.durations(), totals)
-        lists = apps.leaf_first, apps.leaf_applications
-        rank(jobs.view, self._progress.jobs.at, *lists, float(totals[0]), key, jobs.fair_up_to())
+        self._progress.advance(jobs, key)
