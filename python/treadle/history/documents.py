@@ -52,7 +52,7 @@ def _with_names(stages: object) -> Any:
         return stages  # which reports the error
     names = [stage.get("name") for stage in stages]
     return [
-        stage | {field: [_name(each, names) for each in stage[field]] for field in _EDGES if _is_list(stage, field)}
+        stage | {edges: [_name(each, names) for each in stage[edges]] for edges in _EDGES if _is_list(stage, edges)}
         for stage in stages
     ]
 
@@ -91,34 +91,17 @@ def run_from_json(document: object) -> JobRun:
 
 def profile_json(profile: JobProfile) -> dict[str, Any]:
     """Return the document of a profile."""
-    return {
-        "key": profile.key._asdict(),
-        "runs": profile.runs,
-        "first_seen_ms": profile.first_seen_ms,
-        "last_seen_ms": profile.last_seen_ms,
-        "recent": [list(run) for run in profile.recent],
-        "stages": stage_documents(profile),
-    }
+    document: dict[str, Any] = _PROFILE.dump_python(profile, mode="json", by_alias=True)
+    return document | {"key": profile.key._asdict(), "stages": stage_documents(profile)}
 
 
 def stage_documents(profile: JobProfile) -> list[dict[str, Any]]:
     """Return the documents of the stages of a profile; unknown parents are omitted."""
     places = _places_of([stage.name for stage in profile.stages])
-    return [_stage_json(stage, places) for stage in profile.stages]
-
-
-def _stage_json(stage: StageProfile, places: Mapping[str, int]) -> dict[str, Any]:
-    return {
-        "name": stage.name,
-        "position": stage.position,
-        "measured": stage.measured.value,
-        "runs": stage.runs,
-        "parents": [places[parent] for parent in stage.parents if parent in places],
-        "one_to_one": [places[parent] for parent in stage.one_to_one if parent in places],
-        "demand": dict(stage.demand),
-        "durations_ms": stage.durations.to_json(),
-        "recent": [list(run) for run in stage.recent],
-    }
+    documents: list[dict[str, Any]] = _STAGES.dump_python(profile.stages, mode="json", by_alias=True)
+    for stage in documents:
+        stage |= {field: [places[parent] for parent in stage[field] if parent in places] for field in _EDGES}
+    return documents
 
 
 def profile_from_json(document: object) -> JobProfile:
@@ -128,7 +111,7 @@ def profile_from_json(document: object) -> JobProfile:
         ValueError: it is not from `profile_json`; the text names the error.
     """
     if isinstance(document, dict):
-        document = document | {"stages": _stages_of(document.get("stages"))}
+        document = document | {"stages": _with_names(document.get("stages"))}
     found = _checked(_PROFILE, document)
     return replace(
         found,
@@ -145,16 +128,8 @@ def stages_from_json(documents: Sequence[object]) -> tuple[StageProfile, ...]:
     Raises:
         ValueError: see `profile_from_json`.
     """
-    stages = _checked(_STAGES, _stages_of(list(documents)))
+    stages = _checked(_STAGES, _with_names(list(documents)))
     return tuple(map(_arranged, stages))
-
-
-def _stages_of(documents: object) -> Any:
-    """Return the documents of stages with the field names of `StageProfile`."""
-    named = _with_names(documents)
-    if named is documents:
-        return named
-    return [stage | {"durations": stage.get("durations_ms")} for stage in named]
 
 
 def _arranged(stage: StageProfile) -> StageProfile:

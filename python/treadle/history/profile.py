@@ -472,7 +472,7 @@ class StageProfile:
     name: Words
     position: Whole
     """Position among the stages: parents come first."""
-    durations: DurationSketch
+    durations: Annotated[DurationSketch, Field(alias="durations_ms")]
     runs: Whole
     """Number of runs with this stage."""
     recent: Annotated[tuple[RecentRun, ...], Field(max_length=RECENT_MAX)]
