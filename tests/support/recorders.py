@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from treadle.history.database import Retention, StoreError, Unusable
+from treadle.config.settings import JobHistory
+from treadle.history.database import StoreError, Unusable
 from treadle.history.store import ProfileStore, open_store
 from treadle.live.history_writer import ProfileRecorder
 
@@ -15,11 +16,11 @@ def work_off(recorder: ProfileRecorder) -> None:
         recorder._next()
 
 
-def refusing_once(reason: Unusable) -> Callable[[str, Retention], ProfileStore]:
+def refusing_once(reason: Unusable) -> Callable[[str, JobHistory], ProfileStore]:
     """Return what opens a store, but fails the first time."""
     refused = False
 
-    def opening(location: str, retention: Retention) -> ProfileStore:
+    def opening(location: str, retention: JobHistory) -> ProfileStore:
         nonlocal refused
         if not refused:
             refused = True

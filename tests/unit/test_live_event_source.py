@@ -19,7 +19,7 @@ from treadle.config.reader import parse_settings
 from treadle.config.settings import JobHistory, Settings
 from treadle.engine.testing import StringTable, rows
 from treadle.events import ApplicationState, Event, Names, Samples, Snapshot
-from treadle.history.database import Retention, StoreError, Unusable
+from treadle.history.database import StoreError, Unusable
 from treadle.history.store import ProfileStore, Sample, open_store, samples_event
 from treadle.live.history_writer import ABSENT_MS, RETRY_MS, HistorySource, ProfileRecorder
 from treadle.live.live_settings import read_live_settings
@@ -253,7 +253,7 @@ def test_runs_wait_for_a_store_that_cannot_be_used(file: Path) -> None:
 def test_a_store_that_stays_unusable_is_left_alone_for_a_while(tmp_path: Path) -> None:
     opened = []
 
-    def open_(location: str, _: Retention) -> ProfileStore:
+    def open_(location: str, _: JobHistory) -> ProfileStore:
         opened.append(location)
         raise StoreError(location, Unusable.READ_ONLY)
 

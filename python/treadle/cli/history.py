@@ -21,7 +21,7 @@ from treadle.files import write_whole
 from treadle.tables import empty_table
 
 if TYPE_CHECKING:
-    from treadle.history.database import Retention
+    from treadle.config.settings import JobHistory
     from treadle.history.importing import Summary
     from treadle.history.profile import JobProfile, StageProfile
     from treadle.history.store import ProfileStore, Selection
@@ -164,10 +164,9 @@ def import_(
     if config is not None:
         from treadle.config.reader import read_section
         from treadle.config.settings import JobHistory
-        from treadle.history.store import retention_of
 
-        settings = read_section(config, "history", JobHistory)
-        store, retention = store or settings.store, retention_of(settings)
+        retention = read_section(config, "history", JobHistory)
+        store = store or retention.store
     report = partial(note, style="red")
     now_ms = int(time.time() * 1000)
     server = None if history_server is None else HistoryServer(history_server, ca=ca)
@@ -228,7 +227,7 @@ def _write(file: Path, content: str) -> None:
 
 @contextmanager
 def _opened(
-    location: str | None, retention: Retention | None = None, *, read_only: bool = False
+    location: str | None, retention: JobHistory | None = None, *, read_only: bool = False
 ) -> Iterator[ProfileStore]:
     if not location:
         raise UserError("which store? --store FILE, or TREADLE_HISTORY in the environment")

@@ -1,8 +1,6 @@
 """The database of the history store: tables, connections, retention, and errors.
 
-Migrations are a list of steps and the number of completed ones, in a table of their own, instead of Alembic: three
-tables that only this package writes need no environment, revision graph or autogeneration, and a step must run within
-the transaction in which a sidecar opens the store, even if it is killed at any time.
+A store has the version of its tables; a release uses stores of its own version alone.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import sqlite3
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heapify, heapreplace
 from pathlib import Path
@@ -46,6 +43,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 
+from treadle.config.settings import JobHistory
 from treadle.errors import UserError
 from treadle.history.profile import user_digest
 
@@ -313,27 +311,9 @@ PROFILE_BYTES_MAX: Final = 4 * MIB
 """Maximum size of a profile; further stages are not stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """Limits of a store.
-
-    The least recently seen data is removed first: of an application or a user above its limit; above the total limit,
-    of the user with the most data.
-    """
-
-    age_days: int = 180
-    """A job not seen for this time is removed."""
-    rows_per_user: int = 5_000
-    """Maximum number of rows; a row is a stage of a profile."""
-    size_mb: int = 256
-    """Maximum size of the store in MiB: used pages of an SQLite file, bytes of the rows in another database."""
-    user_mb: int = 32
-    """Maximum size of the profiles of one user, in MiB."""
-    application_mb: int = 8
-    """Maximum size of the profiles that one application changed last, in MiB: a session may run many DAGs."""
-
-
-KEEP_ALL: Final = Retention(1_000_000, 1 << 40, 1 << 40, 1 << 40, 1 << 40)
+KEEP_ALL: Final = JobHistory.model_construct(
+    age_days=1_000_000, rows_per_user=1 << 40, size_mb=1 << 40, user_mb=1 << 40, application_mb=1 << 40
+)
 """For writers without the administrator's limits: the next writer that has them removes the excess."""
 
 
@@ -344,11 +324,13 @@ SAMPLE_BYTES: Final = 600
 
 
 def prune(
-    connection: Connection, retention: Retention, now_ms: int, user: str | None = None, application: str = ""
+    connection: Connection, retention: JobHistory, now_ms: int, user: str | None = None, application: str = ""
 ) -> int:
     """Remove the least recently seen data above the limits; return the number of removed profiles.
 
-    With ``user`` only the limits of that user, and of the application, are checked.
+    First that of an application or a user above its limit; above the total limit, of the user with the most data. A
+    row is a stage of a profile. The total size is that of used pages of an SQLite file, or of the rows in another
+    database. With ``user`` only the limits of that user, and of the application, are checked.
     """
     if user is not None:
         removed = 0
@@ -373,7 +355,7 @@ def prune(
     return removed
 
 
-def prune_samples(connection: Connection, retention: Retention) -> None:
+def prune_samples(connection: Connection, retention: JobHistory) -> None:
     """Remove the oldest samples beyond a number."""
     most = min(SAMPLES_MAX, retention.size_mb * MIB // 4 // SAMPLE_BYTES)
     many = connection.execute(select(func.count()).select_from(SAMPLES)).scalar_one() - most
@@ -394,7 +376,7 @@ def used_bytes(connection: Connection) -> int:
     return int(connection.execute(select(func.coalesce(func.sum(PROFILES.c.bytes), 0))).scalar_one())
 
 
-def _prune_user(connection: Connection, retention: Retention, digest: str) -> int:
+def _prune_user(connection: Connection, retention: JobHistory, digest: str) -> int:
     where = PROFILES.c.user_digest == digest
     return _prune_some(connection, where, retention.rows_per_user, retention.user_mb * MIB)
 

@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 
 import requests
 
+from treadle.config.settings import JobHistory
 from treadle.errors import UserError
-from treadle.history.database import MIB, Retention
+from treadle.history.database import MIB
 from treadle.history.hadoop import JOB, MAP, REDUCE, STAGES, application_of, demand_of
 from treadle.history.outcome import (
     BrokenHistoryError,
@@ -188,7 +189,7 @@ T = TypeVar("T")
 REPORTED_MAX: Final = 100
 """Maximum number of broken or rejected sources reported at once; the summary counts the others."""
 
-BYTES_WITHOUT_BOUNDS: Final = Retention().size_mb * MIB
+BYTES_WITHOUT_BOUNDS: Final = JobHistory().size_mb * MIB
 """Size limit of a store for an import without the administrator's limits: beyond it nothing is added."""
 
 _REMEDY: Final = (

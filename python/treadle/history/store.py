@@ -9,14 +9,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from threading import Lock
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, Self, TypeVar
 
-import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter
 from sqlalchemy import Connection, Engine, Row, delete, insert, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from treadle.config.settings import JobHistory
-from treadle.events import Samples
+from treadle.events import Samples, filled
 from treadle.history.database import (
     DAY_MS,
     MIB,
@@ -27,7 +27,6 @@ from treadle.history.database import (
     SAMPLES,
     SAMPLES_MAX,
     STAGES,
-    Retention,
     StoreError,
     Unusable,
     collided,
@@ -54,59 +53,42 @@ from treadle.history.profile import (
     with_run,
 )
 
-COUNT_MAX: Final = 2**31 - 1
-TIME_MAX: Final = 2.0**62
-SUM_MAX: Final = 1e300
+TIME_MAX: Final = 2**62
+
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Amount = Annotated[float, Field(ge=0.0, le=TIME_MAX, allow_inf_nan=False)]
+Squares = Annotated[float, Field(ge=0.0, le=1e300, allow_inf_nan=False)]
 
 
 class Sample(NamedTuple):
     """One row of `treadle.events.Samples`, which documents the numbers; the application is identified by its ID."""
 
-    sampling: int
-    stage: int
-    width: int
-    pilots: int
-    ended: int
-    total_ms: float
-    squares: float
-    mean_ms: float
-    error: float
-    percent: float
-    since_ms: int
-    container_ms: float
-    sized: int = 0
-    sized_ms: float = 0.0
-    sized_bytes: float = 0.0
-    sized_squares: float = 0.0
-    sized_products: float = 0.0
-    sized_duration_squares: float = 0.0
-
-    @classmethod
-    def from_json(cls, document: object) -> Self:
-        """Return the sample in a list of its fields.
-
-        Raises:
-            ValueError: it is invalid.
-        """
-        if not isinstance(document, list) or len(document) != len(cls._fields):
-            raise ValueError(f"a sample is a list of {', '.join(cls._fields)}")
-        for name, value in zip(cls._fields, document, strict=True):
-            kind = int if name in _WHOLE else int | float
-            least, most = _BOUNDS.get(name, (0.0, TIME_MAX))
-            if isinstance(value, bool) or not isinstance(value, kind) or not least <= value <= most:
-                raise ValueError(f"{name} of a sample is {value!r}")
-        return cls(*document)
+    sampling: Annotated[int, Field(ge=0, le=3)]
+    stage: Count
+    width: Count
+    pilots: Count
+    ended: Count
+    total_ms: Amount
+    squares: Squares
+    mean_ms: Annotated[float, Field(ge=-1.0, le=TIME_MAX, allow_inf_nan=False)]
+    error: Amount
+    percent: Annotated[float, Field(ge=0.0, le=100.0, allow_inf_nan=False)]
+    since_ms: Annotated[int, Field(ge=-TIME_MAX, le=TIME_MAX)]
+    container_ms: Amount
+    sized: Count = 0
+    sized_ms: Amount = 0.0
+    sized_bytes: Amount = 0.0
+    sized_squares: Squares = 0.0
+    sized_products: Squares = 0.0
+    sized_duration_squares: Squares = 0.0
 
 
-_WHOLE: Final = frozenset({"sampling", "stage", "width", "pilots", "ended", "since_ms", "sized"})
-_BOUNDS: Final = {
-    "sampling": (0, 3),
-    **dict.fromkeys(("stage", "width", "pilots", "ended", "sized"), (0, COUNT_MAX)),
-    **dict.fromkeys(("squares", "sized_squares", "sized_products", "sized_duration_squares"), (0.0, SUM_MAX)),
-    "mean_ms": (-1.0, TIME_MAX),
-    "percent": (0.0, 100.0),
-    "since_ms": (-TIME_MAX, TIME_MAX),
-}
+_SAMPLE: Final = TypeAdapter(Sample, config=ConfigDict(strict=True))
+
+
+def sample_from_json(document: object) -> Sample:
+    """Return the sample in a list of its fields; raises `ValueError` for anything else."""
+    return _SAMPLE.validate_python(document)
 
 
 def sample_at(samples: Samples, row: int) -> Sample:
@@ -116,11 +98,8 @@ def sample_at(samples: Samples, row: int) -> Sample:
 
 def samples_event(rows: list[tuple[int, Sample]]) -> Samples:
     """Return the event of samples, each with the index of its application."""
-    columns: dict[str, Any] = {"application": np.array([application for application, _ in rows], np.int32)}
-    for name in Sample._fields:
-        kind = np.int64 if name == "since_ms" else np.int32 if name in _WHOLE else np.float64
-        columns[name] = np.array([getattr(sample, name) for _, sample in rows], kind)
-    return Samples(**columns)
+    columns = zip(*((application, *sample) for application, sample in rows), strict=True)
+    return filled(Samples, len(rows), **dict(zip(("application", *Sample._fields), columns, strict=True)))
 
 
 PRUNE_EVERY: Final = 256
@@ -167,7 +146,7 @@ class ProfileStore:
     the store is unusable, and leaves it unchanged.
     """
 
-    def __init__(self, engine: Engine, name: str, retention: Retention) -> None:
+    def __init__(self, engine: Engine, name: str, retention: JobHistory) -> None:
         """Take an engine with current tables; see `open_store`."""
         self._engine = engine
         self.name = name
@@ -242,7 +221,7 @@ class ProfileStore:
         samples = {}
         for row in rows:
             with suppress(ValueError):
-                samples[str(row.application)] = Sample.from_json(json.loads(row.document))
+                samples[str(row.application)] = sample_from_json(json.loads(row.document))
         return samples
 
     def forget(self, selection: Selection) -> int:
@@ -360,7 +339,7 @@ class ProfileStore:
             attempt += 1
 
 
-def open_store(location: str, retention: Retention | None = None, *, read_only: bool = False) -> ProfileStore:
+def open_store(location: str, retention: JobHistory | None = None, *, read_only: bool = False) -> ProfileStore:
     """Open a store, or create it: a path of an SQLite file, or an SQLAlchemy URL.
 
     Raises:
@@ -379,7 +358,7 @@ def open_store(location: str, retention: Retention | None = None, *, read_only: 
     except Exception as error:
         engine.dispose()
         raise explained(name, error) from error
-    return ProfileStore(engine, name, retention or Retention())
+    return ProfileStore(engine, name, retention or JobHistory())
 
 
 def _check(connection: Connection, name: str) -> None:
@@ -423,13 +402,6 @@ def _key(row: Row[Any]) -> RecurrenceKey:
 
 
 _log = logging.getLogger(__name__)
-
-
-def retention_of(settings: JobHistory) -> Retention:
-    """Return a store's limits from the settings."""
-    return Retention(
-        settings.age_days, settings.rows_per_user, settings.size_mb, settings.user_mb, settings.application_mb
-    )
 
 
 class StoredProfiles:

@@ -24,11 +24,11 @@ from treadle.am.listener import SPARK
 from treadle.am.quotas import Bounds, QuotaCache
 from treadle.config.settings import JobHistory, Settings
 from treadle.events import Applications, Event, Samples, TaskEstimates, filled
-from treadle.history.database import SAMPLES_MAX, Retention, StoreError
+from treadle.history.database import SAMPLES_MAX, StoreError
 from treadle.history.profile import JobProfile, JobRun, RecurrenceKey, StageRun, size_of_run
 from treadle.history.splits import SplitFollower
 from treadle.history.stages import StageTracker
-from treadle.history.store import ProfileStore, Sample, open_store, retention_of, sample_at, samples_event
+from treadle.history.store import ProfileStore, Sample, open_store, sample_at, samples_event
 from treadle.live.history_lookup import HistoryLookup, JobSplits, KeyHint, SnapshotId, StagedSplits
 from treadle.live.session import Listener, Tick
 from treadle.wire.frames import Frame
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 RETRY_MS: Final = 60_000
 """How long a store that could not be used is left alone."""
 
-OpenStore = Callable[[str, Retention], ProfileStore]
+OpenStore = Callable[[str, JobHistory], ProfileStore]
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class RetryingStore:
 
     def _ready(self) -> ProfileStore:
         if self._store is None:
-            self._store = self._open(self._settings.store, retention_of(self._settings))
+            self._store = self._open(self._settings.store, self._settings)
             self._opened(self._store)
             self.problem = ""
             _log.info("jobs are remembered in %s", self._store.name)

@@ -25,7 +25,8 @@ from tests.support.files import written
 from tests.support.optional import present
 from tests.unit.history.conftest import DAY_MS, NOW_MS, make_run
 
-from treadle.history.database import PROFILES, STAGES, Retention, StoreError, Unusable
+from treadle.config.settings import JobHistory
+from treadle.history.database import PROFILES, STAGES, StoreError, Unusable
 from treadle.history.documents import profile_from_json, profile_json
 from treadle.history.profile import RECENT_MAX, DurationSketch, JobRun, Measured, RecurrenceKey, StageRun
 from treadle.history.store import ProfileStore, Sample, Selection, open_store
@@ -165,7 +166,7 @@ def test_keys_that_differ_are_kept_apart(store: ProfileStore) -> None:
 
 
 def test_a_user_has_so_many_rows_and_no_more(file: Path) -> None:
-    with open_store(str(file), Retention(rows_per_user=10)) as store:
+    with open_store(str(file), JobHistory(rows_per_user=10)) as store:
         store.put(make_run(name="of bob", user="bob", stages=8), NOW_MS)
         for number in range(9):
             store.put(make_run(number, name=f"job {number}", stages=2, ended_ms=NOW_MS + number), NOW_MS + number)
@@ -174,7 +175,7 @@ def test_a_user_has_so_many_rows_and_no_more(file: Path) -> None:
 
 
 def test_what_was_not_seen_for_long_is_forgotten(file: Path) -> None:
-    with open_store(str(file), Retention(age_days=30)) as store:
+    with open_store(str(file), JobHistory(age_days=30)) as store:
         store.put(make_run(1, name="old"), NOW_MS)
         store.put(make_run(2, name="new", ended_ms=NOW_MS + 20 * DAY_MS), NOW_MS + 20 * DAY_MS)
         assert store.prune(NOW_MS + 31 * DAY_MS) == 1
@@ -182,7 +183,7 @@ def test_what_was_not_seen_for_long_is_forgotten(file: Path) -> None:
 
 
 def test_a_store_stays_within_its_size(file: Path) -> None:
-    with open_store(str(file), Retention(size_mb=1, rows_per_user=10**6)) as store:
+    with open_store(str(file), JobHistory(size_mb=1, rows_per_user=10**6)) as store:
         for number in range(40):
             durations = tuple(round(1.03**power) for power in range(1, 700))
             store.put(make_run(number, name=f"j{number:03}", stages=10, durations_ms=durations), NOW_MS + number)

@@ -14,8 +14,8 @@ from tests.support.files import written
 from tests.unit.history.conftest import NOW_MS, make_run
 
 from treadle.cli.main import run
+from treadle.config.settings import JobHistory
 from treadle.history import importing
-from treadle.history.database import Retention
 from treadle.history.store import open_store
 
 DATA = Path(__file__).parents[2] / "data" / "histories"
@@ -82,7 +82,7 @@ def profiles_in(file: Path) -> int:
 def test_an_import_removes_what_treadle_yaml_does_not_allow_and_nothing_else(
     tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_store(str(store_file), Retention(rows_per_user=100_000, age_days=36_500)) as store:
+    with open_store(str(store_file), JobHistory(rows_per_user=100_000, age_days=36_500)) as store:
         for number in range(60):
             store.put(make_run(number, name=f"job {chr(97 + number % 26) * (1 + number // 26)}", stages=100), NOW_MS)
         store.put(make_run(99, name="of long ago", ended_ms=1_000_000_000_000), NOW_MS)

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import func, select
 from tests.unit.history.conftest import NOW_MS, make_run
 
-from treadle.history.database import PROFILE_BYTES_MAX, PROFILES, SAMPLES, STAGES, Retention
+from treadle.config.settings import JobHistory
+from treadle.history.database import PROFILE_BYTES_MAX, PROFILES, SAMPLES, STAGES
 from treadle.history.documents import compact, profile_from_json, profile_json
 from treadle.history.profile import PARENTS_MAX, DurationSketch, JobRun, StageRun, application_of_run
 from treadle.history.store import ProfileStore, Sample, open_store
@@ -54,7 +55,7 @@ def test_parents_are_given_by_number(store: ProfileStore, file: Path) -> None:
 
 
 def test_a_user_s_bytes_are_bounded_and_nobody_else_pays(file: Path) -> None:
-    with open_store(str(file), Retention(user_mb=3, application_mb=1_000, size_mb=64)) as store:
+    with open_store(str(file), JobHistory(user_mb=3, application_mb=1_000, size_mb=64)) as store:
         store.put(make_run(name="of alice", user="alice"), NOW_MS - 1000)
         for number in range(1, 9):
             store.put(fat_run(number, application=number), NOW_MS + number)
@@ -68,7 +69,7 @@ def test_a_user_s_bytes_are_bounded_and_nobody_else_pays(file: Path) -> None:
 
 
 def test_an_application_s_bytes_are_bounded_and_its_user_s_other_jobs_stay(file: Path) -> None:
-    with open_store(str(file), Retention(user_mb=1_000, application_mb=3, size_mb=64)) as store:
+    with open_store(str(file), JobHistory(user_mb=1_000, application_mb=3, size_mb=64)) as store:
         store.put(make_run(name="of another application", user="mallory"), NOW_MS - 1000)
         for number in range(1, 9):
             store.put(fat_run(number), NOW_MS + number)
@@ -79,7 +80,7 @@ def test_an_application_s_bytes_are_bounded_and_its_user_s_other_jobs_stay(file:
 
 
 def test_the_largest_user_is_evicted_first(file: Path) -> None:
-    retention = Retention(user_mb=1_000, application_mb=1_000, size_mb=8)
+    retention = JobHistory(user_mb=1_000, application_mb=1_000, size_mb=8)
     with open_store(str(file), retention) as store:
         # seen longest ago, and small
         for number in range(20):
@@ -96,7 +97,7 @@ def test_a_profile_s_bytes_are_bounded(file: Path) -> None:
     durations = DurationSketch(round(1.03**power) for power in range(1, 700))
     run = fat_run(1, stages=700)
     run = replace(run, stages=tuple(replace(stage, durations=durations) for stage in run.stages))
-    with open_store(str(file), Retention(user_mb=1_000, application_mb=1_000)) as store:
+    with open_store(str(file), JobHistory(user_mb=1_000, application_mb=1_000)) as store:
         store.put(run, NOW_MS)
         (profile,) = store.profiles()
         assert 100 < len(profile.stages) < 700
@@ -108,7 +109,7 @@ def test_a_profile_s_bytes_are_bounded(file: Path) -> None:
 
 
 def test_much_that_is_written_is_looked_at_before_two_hundred_runs(file: Path) -> None:
-    with open_store(str(file), Retention(user_mb=1_000, application_mb=1_000, size_mb=4)) as store:
+    with open_store(str(file), JobHistory(user_mb=1_000, application_mb=1_000, size_mb=4)) as store:
         for number in range(24):
             store.put(fat_run(number, user=f"sybil{number}"), NOW_MS + number)
     assert file.stat().st_size <= 5 * MIB
