@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from treadle.errors import UserError
 from treadle.history.documents import profile_from_json, run_from_json
@@ -64,26 +64,6 @@ _SECRETS: Final = "TREADLE_"
 """Prefix of environment variables, such as the store's URL, that a process reading hostile files must not receive."""
 
 
-class ReaderProcess(Protocol):
-    """A process that reads histories."""
-
-    def ask(self, request: bytes) -> None:
-        """Send a line.
-
-        Raises:
-            OSError: the process does not read.
-        """
-
-    def fileno(self) -> int:
-        """Return the descriptor from which its answers are read."""
-
-    def end(self) -> None:
-        """Stop the process."""
-
-    def obituary(self) -> str:
-        """Return why it has ended."""
-
-
 class ReaderChild:
     """A child process of this user, without this one's secret environment variables."""
 
@@ -103,7 +83,7 @@ class ReaderChild:
         )
 
     def ask(self, request: bytes) -> None:
-        """Send a line."""
+        """Send a line; raises `OSError` if the process does not read."""
         assert self.popen.stdin is not None
         self.popen.stdin.write(request)
 
@@ -157,6 +137,9 @@ class ReaderSocket:
     def obituary(self) -> str:
         """Return the known reason of its end."""
         return "the process that read it has ended; its own log says why (journalctl -u 'treadle-histories@*')"
+
+
+ReaderProcess = ReaderChild | ReaderSocket
 
 
 def check_owner(source: Source, content: SourceContent) -> None:
@@ -276,16 +259,12 @@ class HistoryReader:
         self.close()
 
     def _check_budget(self, owner: int) -> None:
-        if sum(self._cpu_s.values()) > self._limits.all_cpu_s:
-            raise RefusedError(
-                f"not read: all histories together took {self._limits.all_cpu_s:.0f} s of CPU time; "
-                "import the rest by itself"
-            )
-        if self._cpu_s.get(owner, 0.0) > self._limits.owner_cpu_s:
-            raise RefusedError(
-                f"not read: the histories of its owner took {self._limits.owner_cpu_s:.0f} s of CPU time; "
-                "import the rest by itself"
-            )
+        for which, used_s, limit_s in (
+            ("all histories together", sum(self._cpu_s.values()), self._limits.all_cpu_s),
+            ("the histories of its owner", self._cpu_s.get(owner, 0.0), self._limits.owner_cpu_s),
+        ):
+            if used_s > limit_s:
+                raise RefusedError(f"not read: {which} took {limit_s:.0f} s of CPU time; import the rest by itself")
 
     def _start(self) -> ReaderProcess:
         self._process = ReaderChild(self._limits) if self._connect is None else ReaderSocket(self._connect())

@@ -48,9 +48,9 @@ class SourceContent:
     """The content of a source."""
 
     runs: list[JobRun] = field(default_factory=list)
-    profiles: list[JobProfile] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     """Jobs in it that have not succeeded."""
+    profiles: list[JobProfile] = field(default_factory=list)
     owners: dict[int, str] = field(default_factory=dict)
     """IDs of the files' owners, each with the name of a file."""
     open_to_all: str = ""
@@ -176,11 +176,6 @@ def _kind(path: Path) -> tuple[str, int]:
     return next((kind for start, kind in _BEGINNINGS if beginning.startswith(start)), ""), owner
 
 
-def _tez(path: Path, files: Files) -> SourceContent:
-    runs, left_out = read_tez_history(path, files)
-    return SourceContent(runs, [], left_out)
-
-
 def _exported(path: Path, files: Files) -> SourceContent:
     content = SourceContent()
     with files.open(path) as stream:
@@ -211,7 +206,7 @@ def _unknown(_path: Path, _files: Files) -> SourceContent:
 _READERS: Final[dict[str, Callable[[Path, Files], SourceContent]]] = {
     "jhist": lambda path, files: SourceContent([read_jhist(path, files)]),
     "spark": lambda path, files: SourceContent([read_spark_log(path, files)]),
-    "tez": _tez,
+    "tez": lambda path, files: SourceContent(*read_tez_history(path, files)),
     EXPORT: _exported,
     "tez-proto": _tez_proto,
     "unknown": _unknown,

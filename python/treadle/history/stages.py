@@ -134,11 +134,7 @@ class Attempt:
 
     key: ContainerKey
     priority: int
-    node: int
-    """The shim's index of the node; -1 if it has gone."""
-    started_ms: int = -1
     ended_ms: int = -1
-    exit_status: int = 0
     outcome: Outcome = Outcome.RUNNING
     answered: bool = False
     """Whether the request after its end is known."""
@@ -223,26 +219,17 @@ class StageState:
         """Reset the requests: all are reported again."""
         self._pending.clear()
 
-    def allocate(self, attempt: Attempt) -> None:
-        """Add an allocated container."""
+    def run_container(self, attempt: Attempt, *, allocated: bool) -> None:
+        """Add a running container: just allocated, or its allocation was not observed."""
         self._running[attempt.key] = attempt
-        self._allocated[attempt.priority] += 1
+        self._allocated[attempt.priority] += allocated
 
-    def found(self, attempt: Attempt) -> None:
-        """Add a running container whose allocation was not observed."""
-        self._running.setdefault(attempt.key, attempt)
-
-    def start(self, key: ContainerKey, time_ms: int) -> None:
-        """Record the launch of a container."""
-        if key in self._running:
-            self._running[key].started_ms = time_ms
-
-    def end(self, key: ContainerKey, outcome: Outcome, exit_status: int, time_ms: int) -> None:
+    def end(self, key: ContainerKey, outcome: Outcome, time_ms: int) -> None:
         """Record the end of a container; ignored if it is not known to run."""
         attempt = self._running.pop(key, None)
         if attempt is None:
             return
-        attempt.ended_ms, attempt.exit_status, attempt.outcome = time_ms, exit_status, outcome
+        attempt.ended_ms, attempt.outcome = time_ms, outcome
         if outcome is Outcome.SUCCEEDED and self._failures_due:
             self._failures_due -= 1
             attempt.outcome, attempt.answered = Outcome.FAILED, True
@@ -255,7 +242,7 @@ class StageState:
         """End running containers that are not among the known ones, as not observed; return their number."""
         lost = [key for key in self._running if key not in known]
         for key in lost:
-            self.end(key, Outcome.LOST, 0, now_ms)
+            self.end(key, Outcome.LOST, now_ms)
         return len(lost)
 
     def settle(self) -> None:
@@ -454,22 +441,14 @@ class JobState:
         self._running_containers[attempt.key] = attempt.priority
         if not state.demand:
             state.demand = dict(zip(self.resources, capability, strict=False))
-        if allocated:
-            state.allocate(attempt)
-        else:
-            self._whole = False
-            state.found(attempt)
-
-    def start(self, key: ContainerKey, time_ms: int) -> None:
-        """Record the launch of a container."""
-        if key in self._running_containers:
-            self._running(key).start(key, time_ms)
+        self._whole &= allocated
+        state.run_container(attempt, allocated=allocated)
 
     def end(self, key: ContainerKey, exit_status: int, time_ms: int) -> None:
         """Record the end of a container."""
         if key in self._running_containers:
-            self._running(key).end(key, outcome_of(self.framework, exit_status), exit_status, time_ms)
-            del self._running_containers[key]
+            first = self._groups[self._running_containers.pop(key)]
+            self._states[first].end(key, outcome_of(self.framework, exit_status), time_ms)
             self._confirmed.discard(key)
 
     def resume(self, now_ms: int) -> None:
@@ -519,9 +498,6 @@ class JobState:
         if first not in self._states:
             self._states[first] = StageState(self.framework)
         return self._states[first]
-
-    def _running(self, key: ContainerKey) -> StageState:
-        return self._states[self._groups[self._running_containers[key]]]
 
 
 JOBS_MAX: Final = 20_000
@@ -675,7 +651,6 @@ class StageTracker:
             event.container.tolist(),
             event.application.tolist(),
             event.priority.tolist(),
-            event.node.tolist(),
             event.event.tolist(),
             event.time_ms.tolist(),
             event.created_ms.tolist(),
@@ -684,7 +659,7 @@ class StageTracker:
             event.capability.tolist(),
             strict=True,
         )
-        for number, index, priority, node, step, time_ms, created_ms, exit_status, am, capability in rows:
+        for number, index, priority, step, time_ms, created_ms, exit_status, am, capability in rows:
             key = ContainerKey(number, created_ms)
             job = self._by_index.get(index) or self._left_by(key)
             if job is None or step == ContainerEvent.RESIZED:
@@ -696,9 +671,7 @@ class StageTracker:
                 job.end(key, exit_status, time_ms)
             else:
                 allocated = step == ContainerEvent.ALLOCATED and not self._resuming
-                job.run_container(Attempt(key, priority, node), capability, allocated=allocated)
-                if step == ContainerEvent.LAUNCHED:
-                    job.start(key, time_ms)
+                job.run_container(Attempt(key, priority), capability, allocated=allocated)
 
     def _left_by(self, key: ContainerKey) -> JobState | None:
         """Return the job of a container whose application attempt has ended."""
