@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from treadle import events
 from treadle.am.quotas import Bounds, QuotaCache
 from treadle.events import INDEX_MAX, KEYS_AHEAD
-from treadle.history.profile import JobProfile, Measured, RecurrenceKey, predicted
+from treadle.history.profile import JobProfile, RecurrenceKey, StageProfile, predicted
 from treadle.history.splits import BYTES_MAX, Places, SplitMetaError, SplitOrder, open_staged, read_splits
 from treadle.history.stages import Framework, JobState, StageTracker
 from treadle.wire.frames import Frame
@@ -158,6 +158,19 @@ class KeyHint(NamedTuple):
     """Number of tasks that have not ended, for a stage without requests yet; -1: the requests determine it."""
 
 
+@dataclass(eq=False)
+class _Job:
+    """A job that has asked for containers."""
+
+    stages: tuple[StageProfile, ...]
+    """Those of its profile for which there can be hints."""
+    asked: set[int] = field(default_factory=set)
+    """The request keys that were looked at."""
+    ahead: dict[str, int] = field(default_factory=dict)
+    """Keys of the hints for stages that it has not requested yet."""
+    has_hints: bool = False
+
+
 class HistoryLookup:
     """Looks up each job once, when it first asks for containers, and gives a hint for each of its request keys once.
 
@@ -174,15 +187,9 @@ class HistoryLookup:
         """
         self._tracker = tracker
         self._find = find
-        self._profiles: dict[int, JobProfile | None] = {}
-        """By application, of those that have asked for containers."""
-        self._asked: dict[int, set[int]] = {}
-        """The request keys that were looked at, by application."""
-        self._keys = 0
-        self._known: set[int] = set()
-        """Applications with hints."""
-        self._ahead: dict[int, dict[str, int]] = {}
-        """Keys of the stages that each application has not requested yet, by application."""
+        self._jobs: dict[int, _Job] = {}
+        """By application."""
+        self._keys = self._with_hints = 0
         self.snapshot = SnapshotId(0, 0)
         """The snapshot that the indices in the latest result refer to."""
 
@@ -190,16 +197,15 @@ class HistoryLookup:
         """Return hints for the requests of a frame that had none since the last snapshot, in its order."""
         if frame.header.snapshot:
             self.snapshot = SnapshotId(frame.header.epoch, frame.header.sequence)
-            self._profiles.clear()
-            self._asked.clear()
-            self._keys = 0
-            self._known.clear()
-            self._ahead.clear()
+            self._jobs.clear()
+            self._keys = self._with_hints = 0
         found: list[KeyHint] = []
         for event in frame.events:
             if isinstance(event, events.Applications):
                 for application in event.application[event.ended()].tolist():
-                    self._forget(application)
+                    if (ended := self._jobs.pop(application, None)) is not None:
+                        self._keys -= len(ended.asked)
+                        self._with_hints -= ended.has_hints
             elif isinstance(event, events.Requests):
                 rows = (event.application, event.key, event.priority, event.count)
                 for row in zip(*(column.tolist() for column in rows), strict=True):
@@ -208,67 +214,54 @@ class HistoryLookup:
 
     def summary(self) -> str:
         """Return in a few words how many jobs are known by earlier runs."""
-        return f"{len(self._known)} of {len(self._profiles)} jobs by earlier runs"
+        return f"{self._with_hints} of {len(self._jobs)} jobs by earlier runs"
 
     def _look_up(self, application: int, key: int, priority: int, count: int) -> list[KeyHint]:
         job = self._tracker.job(application)
         if job is None or not count or job.awaiting_am or self._keys >= KEYS_MAX or key >= KEYS_KEPT:
             return []  # the only container of a job that awaits its AM is the AM's
-        keys = self._asked.setdefault(application, set())
-        if key in keys:
+        name, found = job.stage(priority).name, list[KeyHint]()
+        looked_up = self._jobs.get(application)
+        if looked_up is None:
+            profile, measured = self._find(job.key()), job.framework.measured
+            stages = () if profile is None else profile.stages
+            looked_up = _Job(tuple(stage for stage in stages if stage.measured is measured))
+            self._jobs[application] = looked_up
+            found = self._hints_ahead(looked_up, application, name)
+        elif key in looked_up.asked:
             return []
-        keys.add(key)
+        elif (ahead := looked_up.ahead.pop(name, None)) is not None:
+            found = [KeyHint(application, ahead, -1, -1, 0)]
+        looked_up.asked.add(key)
         self._keys += 1
-        name = job.stage(priority).name
-        if application not in self._profiles:
-            self._profiles[application] = _measured_as(self._find(job.key()), job.framework.measured)
-            found = self._hints_ahead(job, application, name)
-        else:
-            ahead = self._ahead.get(application, {}).pop(name, None)
-            found = [KeyHint(application, ahead, -1, -1, 0)] if ahead is not None else []
-        asked = self._hint_for(job, application, key, priority)
+        asked = self._hint_for(job, looked_up, application, key, priority)
         return [*found, asked] if asked is not None else found
 
-    def _hints_ahead(self, job: JobState, application: int, first: str) -> list[KeyHint]:
+    def _hints_ahead(self, looked_up: _Job, application: int, first: str) -> list[KeyHint]:
         """Return hints for the stages after the first requested one, under keys of their own."""
-        profile = self._profiles[application]
-        stages = () if profile is None else profile.stages
-        position = next((stage.position for stage in stages if stage.name == first), None)
+        position = next((stage.position for stage in looked_up.stages if stage.name == first), None)
         if position is None:
             return []
         found: list[KeyHint] = []
-        for at, stage in enumerate(stages[:STAGES_AHEAD_MAX]):
-            if stage.position <= position or stage.measured is not job.framework.measured:
+        for at, stage in enumerate(looked_up.stages[:STAGES_AHEAD_MAX]):
+            if stage.position <= position:
                 continue
             estimate = predicted(stage, stage.demand)
             if estimate is not None:
                 key = AHEAD_KEY - at  # the same after the next snapshot, whichever stages are requested by then
-                self._ahead.setdefault(application, {})[stage.name] = key
+                looked_up.ahead[stage.name] = key
                 found.append(KeyHint(application, key, estimate.duration_ms, estimate.deviation_ms, stage.width))
         return found
 
-    def _hint_for(self, job: JobState, application: int, key: int, priority: int) -> KeyHint | None:
-        profile = self._profiles[application]
+    def _hint_for(self, job: JobState, looked_up: _Job, application: int, key: int, priority: int) -> KeyHint | None:
         name = job.stage(priority).name
-        stage = None if profile is None else next((one for one in profile.stages if one.name == name), None)
-        if stage is None or stage.measured is not job.framework.measured:
+        stage = next((one for one in looked_up.stages if one.name == name), None)
+        if stage is None:
             return None
         estimate = predicted(stage, job.demand(priority))
         if estimate is None:
             return None
         job.note_hint(name, estimate.duration_ms)
-        self._known.add(application)
+        self._with_hints += not looked_up.has_hints
+        looked_up.has_hints = True
         return KeyHint(application, key, estimate.duration_ms, estimate.deviation_ms)
-
-    def _forget(self, application: int) -> None:
-        self._profiles.pop(application, None)
-        self._known.discard(application)
-        self._ahead.pop(application, None)
-        self._keys -= len(self._asked.pop(application, ()))
-
-
-def _measured_as(profile: JobProfile | None, measured: Measured) -> JobProfile | None:
-    """Return a profile with only the stages for which there can be hints, which are few: it is stored by job."""
-    if profile is None:
-        return None
-    return replace(profile, stages=tuple(stage for stage in profile.stages if stage.measured is measured))
