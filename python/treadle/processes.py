@@ -135,10 +135,12 @@ class PrintableFormatter(logging.Formatter):
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:
-    """Send all records to standard error, in such lines."""
+    """Send all records to standard error, in such lines; of some libraries only warnings and errors."""
     handler = logging.StreamHandler()
     handler.setFormatter(PrintableFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    for noisy in ("py4j", "numba"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
 LOG_BYTES: Final = 16 << 20

@@ -64,7 +64,8 @@ def record(
             during(engine)
 
     simulation.run(after_step=step)
-    recorder.finish("the run is over")
+    recorder._stop("the run is over")
+    recorder.work_off()
     assert not recorder.problem
 
 

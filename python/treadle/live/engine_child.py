@@ -58,7 +58,6 @@ def main() -> None:
     """Serve the hub. Arguments: treadle.yaml, the engine's name, LISTENS or another word, and a descriptor."""
     config, engine, listens, connection = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Connection(int(sys.argv[4]))
     log_to_stderr()
-    logging.getLogger("numba").setLevel(logging.WARNING)
     closing: list[Close] = []
     signal.signal(signal.SIGTERM, lambda *_: _end(closing))
     line, cache = Line(connection), kernel_cache(config)

@@ -44,7 +44,7 @@ Decide = Callable[[bytes, int], bytes]
 
 def run_managed(config: Path | None) -> int:
     """Serve the ResourceManager that started this process, and end with it. Returns an exit code on failure only."""
-    _log_to_stderr()
+    log_to_stderr()
     Thread(target=_keep_log_short, name="log", daemon=True).start()
     prefer_oom_kill()
     stdin, out = sys.stdin.buffer, _take_stdout()
@@ -83,7 +83,7 @@ def run_external(connection_file: Path, config: Path | None, group: str | None =
         HandshakeError: the connection file cannot be written.
         ConfigError: the settings are wrong.
     """
-    _log_to_stderr()
+    log_to_stderr()
     prefer_oom_kill()
     secret = new_secret()
     file, cache = ConnectionFile(connection_file, group), kernel_cache(config)
@@ -108,7 +108,7 @@ def run_warm_up(config: Path | None) -> int:
     Raises:
         ConfigError: the settings are wrong.
     """
-    _log_to_stderr()
+    log_to_stderr()
     cache = kernel_cache(config)
     from treadle.compiled.functions import cache_folder
     from treadle.live.live_settings import read_live_settings
@@ -237,12 +237,6 @@ def _end_by_signal(cache: KernelCache, closing: Sequence[Close]) -> None:
     logging.shutdown()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _log_to_stderr() -> None:
-    log_to_stderr()
-    for noisy in ("py4j", "numba"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
 def _keep_log_short() -> None:

@@ -383,11 +383,6 @@ class LiveRecorder(Listener):
         while self._queue:
             self._next_item()
 
-    def finish(self, why: str) -> None:
-        """End the segment, of a recorder that was not started."""
-        self._stop(why)
-        self.work_off()
-
     def close(self, why: str, within_s: float = CLOSE_S) -> bool:
         """End the segment as the process ends, for any thread; return whether the whole queue was written."""
         end = _End(why, Flag())

@@ -152,7 +152,8 @@ def test_a_segment_ends_with_what_recording_has_cost(tmp_path: Path) -> None:
     caller = Caller(tmp_path / "rec")
     caller.tick(SNAPSHOT)
     caller.tick()
-    caller.recorder.finish("over")
+    caller.recorder._stop("over")
+    caller.recorder.work_off()
     (path,) = segments(tmp_path / "rec")
     recorded, _ = read(path)
     cost = recorded.cost
@@ -199,7 +200,8 @@ def test_only_what_begins_with_the_sidecar_can_be_replayed(tmp_path: Path) -> No
     caller.tick(SNAPSHOT)
     caller.recorder.follow(replace(caller.settings, record=Record(folder=str(tmp_path / "second"))))
     caller.tick(SNAPSHOT)
-    caller.recorder.finish("over")
+    caller.recorder._stop("over")
+    caller.recorder.work_off()
     found = summarise(segments(tmp_path / "rec")).segments
     assert [each.from_start for each in found] == [True, True], "the second follows the first"
     assert [read(path)[0].segment.fresh for path in segments(tmp_path / "rec")] == [True, False]
@@ -216,7 +218,8 @@ def test_a_recording_that_begins_later_or_with_another_policy_than_the_file_s_ca
         caller.tick(SNAPSHOT)  # nothing is recorded yet
     caller.recorder.follow(caller.settings)
     caller.tick(SNAPSHOT)
-    caller.recorder.finish("over")
+    caller.recorder._stop("over")
+    caller.recorder.work_off()
     assert [each.from_start for each in summarise(segments(tmp_path / "rec")).segments] == [False]
 
 

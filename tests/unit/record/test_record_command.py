@@ -90,7 +90,8 @@ def test_a_folder_that_is_being_written_is_whole_but_for_the_last_second(tmp_pat
     found = json.loads(cli(["recording", "show", str(tmp_path / "rec"), "--output=json"]).out)
     assert (found["frames"], found["whole"], found["is_open"]) == (1, True, True)
     assert "it is still being written, or its writer was killed" in found["notes"][0]
-    caller.recorder.finish("the test is over")
+    caller.recorder._stop("the test is over")
+    caller.recorder.work_off()
     assert json.loads(cli(["recording", "show", str(tmp_path / "rec"), "--output=json"]).out)["notes"] == []
 
 
