@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import socket
 import struct
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final, TypeVar
 
-from treadle.config.trust import EXPLAIN_SOCKET
+from treadle.config.trust import EXPLAIN_SOCKET, trusted_owners
 from treadle.errors import printable
 
 _log = logging.getLogger(__name__)
@@ -100,7 +99,7 @@ class QuestionServer:
 
     def _answer(self, connected: socket.socket) -> None:
         credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        if not answers(_CREDENTIALS.unpack(credentials)[1]):
+        if _CREDENTIALS.unpack(credentials)[1] not in trusted_owners():
             return
         answer = self.answer_to(_line(connected, QUESTION_BYTES_MAX, time.monotonic() + WAIT_S))
         connected.settimeout(WAIT_S)
@@ -128,11 +127,6 @@ def _line(connected: socket.socket, bytes_max: int, until_s: float) -> bytes:
             break
         line += part
     return bytes(line).partition(b"\n")[0]
-
-
-def answers(user: int) -> bool:
-    """Say whether a user is answered: root, and this process's own."""
-    return user in (0, os.geteuid())
 
 
 def ask_server(folder: Path, question: Mapping[str, Any], timeout_s: float) -> bytes:

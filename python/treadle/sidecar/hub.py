@@ -216,10 +216,8 @@ class Hub:
                     self._claims_ms = -CLAIMS_EVERY_MS
                     self._merge.forget()
                     for engine in self._engines.values():
-                        engine.held = NOTHING_HELD
-                    for engine in self._engines.values():
                         engine.forget()
-                        engine.events, engine.owned = [], set()
+                        engine.events, engine.owned, engine.held = [], set(), NOTHING_HELD
                         engine.report.forget()
                 case Applications():
                     self._take_applications(event)
