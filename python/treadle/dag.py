@@ -101,20 +101,6 @@ class Dag:
         """Number of tasks of all stages."""
         return sum(stage.tasks for stage in self.stages)
 
-    def critical_path(self) -> list[int]:
-        """Return the ids of the stages on a longest path by duration; a stage without tasks takes no time."""
-        import networkx
-
-        graph: Any = graph_of(self.stages)
-        for stage in self.stages:
-            duration_ms = stage.duration_ms if stage.tasks else 0
-            for parent in stage.parents or (_START,):  # from a start, so that a path's first stage counts too
-                graph.add_edge(parent, stage.id, ms=duration_ms)
-        path: list[int] = networkx.dag_longest_path(graph, weight="ms")[1:]
-        return path
-
-
-_START: Final = "start"
 
 IDS_SHOWN_MAX: Final = 20
 

@@ -76,7 +76,7 @@ def _ranking(
     if name == "tetris":
         length, rows = _build(work, work.follow_packing, placements=placements)
         low = work.schedule.low.copy()
-        return Ranking(low, low, length, (), rows, executed=length)
+        return Ranking(low, length, (), rows, executed=length)
     priority = _priority(name, problem, found, seed)
     key = np.repeat(-priority, np.diff(problem.group_at))
     together = np.zeros(len(priority), np.int64)
@@ -86,9 +86,9 @@ def _ranking(
         else partial(work.construct, together, (SCP, FORWARD, 0), priority, priority)
     )
     length, rows = _build(work, build, placements=placements)
-    low = work.schedule.low.copy()
     # Random priorities are not a topological order; the resulting starts are.
-    return Ranking(key if name in ("bfs", "cp") else low, low, length, (), rows, work.follow(key))
+    ranks = key if name in ("bfs", "cp") else work.schedule.low.copy()
+    return Ranking(ranks, length, (), rows, work.follow(key))
 
 
 def _priority(name: str, problem: Problem, found: Structure, seed: int) -> I64:
@@ -216,7 +216,7 @@ def _finished(dag: Dag, problem: Problem, low: I64, length: int, proved: int, *,
         rows = np.column_stack((low, stages, 0 * ones, ones, ones))
     bounds = structure(problem).bounds
     bounds = LowerBounds(bounds.critical_path, bounds.work, max(bounds.best, proved))
-    return finish(dag, work, "cpsat", Ranking(low, low, length, (), rows), bounds, 1)
+    return finish(dag, work, "cpsat", Ranking(low, length, (), rows), bounds, 1)
 
 
 Vector: TypeAlias = tuple[Annotated[int, Whole()], ...]
@@ -280,6 +280,22 @@ TROUBLESOME: Final = "#fc9272"
 USUAL: Final = "#c6dbef"
 
 
+_START: Final = "start"
+
+
+def critical_path(dag: Dag) -> list[int]:
+    """Return the ids of the stages on a longest path by duration; a stage without tasks takes no time."""
+    import networkx
+
+    graph: Any = graph_of(dag.stages)
+    for stage in dag.stages:
+        duration_ms = stage.duration_ms if stage.tasks else 0
+        for parent in stage.parents or (_START,):  # from a start, so that a path's first stage counts too
+            graph.add_edge(parent, stage.id, ms=duration_ms)
+    path: list[int] = networkx.dag_longest_path(graph, weight="ms")[1:]
+    return path
+
+
 def draw_dag(dag: Dag, troublesome: Set[int], title: str, path: Path) -> None:
     """Draw a DAG; edges that follow from others are thin.
 
@@ -305,7 +321,7 @@ def draw_dag(dag: Dag, troublesome: Set[int], title: str, path: Path) -> None:
         for stage in stages:
             graph.nodes[stage]["level"] = level
     places = networkx.multipartite_layout(graph, subset_key="level")
-    longest = dag.critical_path()
+    longest = critical_path(dag)
     bold = set(pairwise(longest))
     needed = set(networkx.transitive_reduction(graph).edges) | bold
     widest = max((len(stages) for stages in levels), default=1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle.compiled.functions import inner, kernel
 from treadle.planner.construct import group_end, group_of, justify, note, put, sort_by_end
-from treadle.planner.problem import F64, I64, OVERFLOW, U64, Cluster, Order, Problem, Schedule, Space
+from treadle.planner.problem import F64, I64, OVERFLOW, U64, Brood, Cluster, Order, Problem, Schedule, Space
 
 # Places in `Cluster.counters`.
 READY: Final = 0
@@ -483,39 +483,31 @@ def breed(
     schedule: Schedule,
     cluster: Cluster,
     order: Order,
-    lists: I64,
-    fitness: I64,
-    alive: int,
-    children: I64,
-    child_fitness: I64,
-    first: int,
-    end: int,
-    seed: U64,
-    per_mille: int,
-    passes: int,
-    mode: int,
+    brood: Brood,
     key: I64,
     rates: F64,
 ) -> int:
-    """Make children ``first`` to ``end - 1`` of the ``alive`` lists; return OVERFLOW if arrays were too small."""
+    """Make children; return OVERFLOW if arrays were too small."""
+    seed, fitness, alive, passes = brood.seed, brood.fitness, len(brood.lists), brood.passes
     start = seed[0]
     order.waiting[:] = 0
-    for at in range(first, end):
+    for at in range(brood.first, brood.end):
         seed[0] = start + np.uint64(at) * _MIX_1
         draw(seed)
         mother, father = choose(seed, fitness, alive), choose(seed, fitness, alive)
-        cross(seed, lists[mother], lists[father], children[at], order.waiting, at + 1)
-        mutate(problem, seed, children[at], per_mille)
-        if mode == IN_SPACE:
-            length = justify(problem, turned, space, schedule, children[at], passes)
+        child = brood.children[at]
+        cross(seed, brood.lists[mother], brood.lists[father], child, order.waiting, at + 1)
+        mutate(problem, seed, child, brood.per_mille)
+        if brood.mode == IN_SPACE:
+            length = justify(problem, turned, space, schedule, child, passes)
             if length >= 0:
-                sort_by_start(schedule, children[at])
+                sort_by_start(schedule, child)
         else:
-            length = follow_list(problem, turned, cluster, schedule, children[at], order.ready, passes, key, rates)
+            length = follow_list(problem, turned, cluster, schedule, child, order.ready, passes, key, rates)
         if length < 0:
             seed[0] = start
             return OVERFLOW
-        child_fitness[at] = length
+        brood.child_fitness[at] = length
     seed[0] = start
     return 0
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from itertools import pairwise
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from treadle.dag import Dag, Stage
 from treadle.planner.construct import CHILDREN, CSP, PARENTS, PSC, SCP, SIBLINGS, SPC, TROUBLESOME
 from treadle.planner.follow import FOLLOWED, IN_SPACE
 from treadle.planner.plan import LowerBounds, Plan, Ranking, Structure, Workspace, finish, path_lengths, structure
-from treadle.planner.problem import F64, I64, U8, Problem, compile_problem, reversed_problem
+from treadle.planner.problem import F64, I64, U8, Brood, Problem, compile_problem, reversed_problem
 
 
 def parts(full: U8) -> list[I64]:
@@ -172,22 +172,9 @@ def _divide(troublesome: npt.NDArray[np.bool_], structure: Structure) -> I64:
     return part
 
 
-class Budget(Protocol):
-    """Decides whether a search may make another step."""
-
-    def allows(self, used: int, cost: int) -> bool:
-        """Return whether ``cost`` more schedules may be built after ``used``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Schedules:
-    """Limits the number of candidate schedules: the same plan on any machine."""
-
-    most: int
-
-    def allows(self, used: int, cost: int) -> bool:
-        """Return whether ``cost`` more schedules may be built after ``used``."""
-        return used + cost <= self.most
+Budget = int | Callable[[int, int], bool]
+"""Maximum number of candidate schedules, or a function that returns whether more may be built (how many), given how
+many have been. With a number the plan is the same on any machine."""
 
 
 ELITE: Final = 40
@@ -466,7 +453,8 @@ class Population:
         """Make children ``first`` to ``end - 1``."""
         seed = np.array([(self._seed * 0x2545F491 + generation * 0x9E3779B1 + 1) % 2**63], np.uint64)
         mode = IN_SPACE if self._objective is Objective.PLANNED else FOLLOWED
-        self._work.breed(lists, fitness, children, worths, first, end, seed, MUTATION_PER_MILLE, self._passes, mode)
+        made = (children, worths, first, end)
+        self._work.breed(Brood(lists, fitness, *made, seed, MUTATION_PER_MILLE, self._passes, mode))
 
     def _note(self, order: I64, worth: int) -> None:
         """Report a child to the collector of the best."""
@@ -655,7 +643,7 @@ def plan(
     dag: Dag,
     capacity: Mapping[str, float],
     machines: int,
-    budget: Budget | int = SCHEDULES_DEFAULT,
+    budget: Budget = SCHEDULES_DEFAULT,
     *,
     objective: Objective = Objective.EXECUTED,
     options: Options | None = None,
@@ -669,7 +657,7 @@ def plan(
         dag: the DAG.
         capacity: of one machine, by resource.
         machines: their number.
-        budget: maximum number of candidate schedules, or a `Budget`.
+        budget: bounds the search.
         objective: compare candidates by the makespan of the planned schedule, or by that of following its ranks.
         options: extensions of the paper; all of them by default.
         placements: also return the planned schedule.
@@ -678,7 +666,6 @@ def plan(
         DagError: a task fits on no machine, or numbers are too large.
     """
     options = options or Options()
-    budget = Schedules(budget) if isinstance(budget, int) else budget
     problem = compile_problem(dag, capacity, machines)
     whole = structure(problem)
     pieces = parts(whole.full) if len(dag.stages) else []
@@ -703,9 +690,10 @@ def _run(searches: Sequence[Search], budget: Budget) -> int:
     waiting = [search for search in searches if not search.done]
     while waiting:
         search = min(waiting, key=lambda waits: waits.used / len(waits.problem.tasks) ** 2)
-        if not budget.allows(used, search.next_cost):
+        cost = search.next_cost
+        if not (budget(used, cost) if callable(budget) else used + cost <= budget):
             break
-        used += search.next_cost
+        used += cost
         search.step()
         if search.done:
             waiting.remove(search)
@@ -714,28 +702,25 @@ def _run(searches: Sequence[Search], budget: Budget) -> int:
 
 def _joined(problem: Problem, pieces: Sequence[I64], searches: Sequence[Search], *, placements: bool) -> Ranking:
     """Return the ranks and the planned schedule of all parts, one part after another."""
-    key, low = (np.zeros(int(problem.group_at[-1]), np.int64) for _ in range(2))
+    key = np.zeros(int(problem.group_at[-1]), np.int64)
     troublesome: list[int] = []
     rows = [np.zeros((0, 5), np.int64)]
     first_key = now = 0
     for stages, search in zip(pieces, searches, strict=True):
-        chosen, work = search.chosen(), search.work
+        chosen = search.chosen()
         if placements:
-            found = work.recorded(partial(chosen.rebuild, work))
+            found = search.work.recorded(partial(chosen.rebuild, search.work))
             found[:, 0] += now
             found[:, 1] = stages[found[:, 1]]
             rows.append(found)
-        else:
-            chosen.rebuild(work)
         groups = part_groups(problem, stages)
         if len(groups):
             key[groups] = chosen.key - chosen.key.min() + first_key
             first_key = int(key[groups].max()) + 1
-            low[groups] = work.schedule.low + now
         now += chosen.planned
         if chosen.troublesome is not None:
             troublesome.extend(stages[chosen.troublesome].tolist())
-    return Ranking(key, low, now, tuple(troublesome), np.concatenate(rows))
+    return Ranking(key, now, tuple(troublesome), np.concatenate(rows))
 
 
 def warm_up() -> None:
@@ -752,4 +737,4 @@ def warm_up() -> None:
     work.follow_packing()
     lists, worths = np.array([order]), np.zeros(1, np.int64)
     for mode in (IN_SPACE, FOLLOWED):
-        work.breed(lists, worths, lists.copy(), worths.copy(), 0, 1, np.ones(1, np.uint64), 0, 1, mode)
+        work.breed(Brood(lists, worths, lists.copy(), worths.copy(), 0, 1, np.ones(1, np.uint64), 0, 1, mode))

@@ -20,7 +20,7 @@ from treadle.dag import Dag
 from treadle.planner import problem as arrays
 from treadle.planner.construct import construct, justify_list
 from treadle.planner.follow import IN_SPACE, breed, follow_plan
-from treadle.planner.problem import F64, GROUPS_MAX, I64, U8, U64, Problem, reversed_problem
+from treadle.planner.problem import F64, GROUPS_MAX, I64, U8, Problem, reversed_problem
 
 _NO_RATES: Final = np.zeros(0, np.float64)
 
@@ -75,48 +75,17 @@ class Workspace:
 
         return self._in_space(attempt)
 
-    def breed(
-        self,
-        lists: I64,
-        fitness: I64,
-        children: I64,
-        worths: I64,
-        first: int,
-        end: int,
-        seed: U64,
-        per_mille: int,
-        passes: int,
-        mode: int,
-    ) -> None:
-        """Fill the children ``first`` to ``end - 1`` of a population and their makespans (`follow.breed`)."""
-        while True:
-            done = breed(
-                self.problem,
-                self.turned,
-                self.space,
-                self.schedule,
-                self.cluster,
-                self.order,
-                lists,
-                fitness,
-                len(lists),
-                children,
-                worths,
-                first,
-                end,
-                seed,
-                per_mille,
-                passes,
-                mode,
-                self.key,
-                _NO_RATES,
-            )
-            if done == 0:
-                return
-            if mode == IN_SPACE:
+    def breed(self, brood: arrays.Brood) -> None:
+        """Make children and compute their makespans (`follow.breed`)."""
+        while self._breed(brood) < 0:
+            if brood.mode == IN_SPACE:
                 self._enlarge_space()
             else:
                 self._enlarge_cluster()
+
+    def _breed(self, brood: arrays.Brood) -> int:
+        where = (self.problem, self.turned, self.space, self.schedule, self.cluster, self.order)
+        return int(breed(*where, brood, self.key, _NO_RATES))
 
     def follow(self, key: I64, duration: I64 | None = None) -> int:
         """Follow ranks by group, perhaps with other durations than planned. Returns the makespan."""
@@ -275,10 +244,6 @@ class Structure:
     """[ancestor, descendant]: all tasks of the one end before any of the other starts."""
     spans: I64
     """How long each stage takes on an empty cluster, in whole waves."""
-    heads: I64
-    """Least start of any task of each stage."""
-    tails: I64
-    """Least time from any task's end to the DAG's."""
     bounds: LowerBounds
 
 
@@ -297,7 +262,7 @@ def structure(problem: Problem) -> Structure:
     best = max(int((ends + tails).max(initial=0)), int(work_bound(works, heads, tails, order)))
     path = int(path_lengths(problem).max(initial=0))
     work = max((int(np.ceil(total - 1e-6)) for total in _shares_of_work(problem).sum(axis=1)), default=0)
-    return Structure(some, full, spans, heads, tails, LowerBounds(path, work, max(best, path, work)))
+    return Structure(some, full, spans, LowerBounds(path, work, max(best, path, work)))
 
 
 def fitting(problem: Problem) -> I64:
@@ -376,12 +341,9 @@ class Plan:
     bounds: LowerBounds
     schedules: int
     """Candidate schedules built to find it."""
-    starts: Mapping[int, I64]
-    """By stage id: planned start of the first task of each group, ascending. Task i of n is in group
-    ``i * groups // n``; up to 64 tasks are a group each."""
     ranks: Mapping[int, I64]
     """By stage ID: number of tasks of the DAG before each group's first. Ranks are a topological order of stages' first
-    and last tasks."""
+    and last tasks. Task i of n is in group ``i * groups // n``; up to 64 tasks are a group each."""
     troublesome: frozenset[int] = frozenset()
     """Ids of the stages placed first, if the plan was made that way."""
     placements: tuple[Placement, ...] = field(default=(), repr=False)
@@ -423,8 +385,6 @@ class Ranking(NamedTuple):
 
     key: I64
     """By group: the lowest starts first."""
-    low: I64
-    """By group: the planned start of its first task."""
     planned: int
     """Makespan of the planned schedule."""
     troublesome: tuple[int, ...]
@@ -448,7 +408,6 @@ def finish(dag: Dag, work: Workspace, algorithm: str, ranking: Ranking, bounds: 
         executed_makespan=executed,
         bounds=bounds,
         schedules=schedules,
-        starts={stage: ranking.low[group_at[at] : group_at[at + 1]] for at, stage in enumerate(ids)},
         ranks={stage: ranks[group_at[at] : group_at[at + 1]] for at, stage in enumerate(ids)},
         troublesome=frozenset(ids[at] for at in ranking.troublesome),
         placements=tuple(

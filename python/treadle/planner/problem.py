@@ -163,6 +163,22 @@ class Cluster(NamedTuple):
     counters: I64
 
 
+@tables
+class Brood(NamedTuple):
+    """Children of a population of lists."""
+
+    lists: I64  # (lists, stages): the parents
+    fitness: I64  # their makespans
+    children: I64  # (children, stages)
+    child_fitness: I64
+    first: int  # children first .. end - 1 are made
+    end: int
+    seed: U64
+    per_mille: int  # of stages that move at random
+    passes: int  # of improvement
+    mode: int
+
+
 def new_schedule(problem: Problem) -> Schedule:
     """Return an empty schedule."""
     stages, groups = len(problem.tasks), int(problem.group_at[-1])

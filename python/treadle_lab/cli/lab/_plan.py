@@ -15,7 +15,7 @@ from rich.console import Console
 from treadle.cli._console import OutputPaths, counted_progress
 from treadle.cli._options import writing
 from treadle.errors import printable
-from treadle.planner.graphene import Budget, Objective, Options, Schedules, warm_up
+from treadle.planner.graphene import Budget, Objective, Options, warm_up
 from treadle.planner.graphene import plan as plan_graphene
 from treadle.planner.plan import Plan
 from treadle.tables import empty_table
@@ -36,7 +36,7 @@ class Run:
 
     def budget(self) -> Budget:
         """Return a budget that starts now."""
-        return Until(self.budget_ms) if self.budget_schedules is None else Schedules(self.budget_schedules)
+        return Until(self.budget_ms).allows if self.budget_schedules is None else self.budget_schedules
 
 
 def plan(
