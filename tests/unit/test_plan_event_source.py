@@ -19,7 +19,7 @@ from treadle import events
 from treadle.am.listener import PlanService
 from treadle.am.protocol import Attempt, Header, Kind, Status
 from treadle.am.quotas import FairQueue
-from treadle.am.registries import CLAIM, REPLAN_EVERY_S, Amounts, Claims, DagView, History, PlanRegistry
+from treadle.am.registries import CLAIM, REPLAN_EVERY_S, Amounts, Claims, History, PlanRegistry
 from treadle.config.settings import Plans, default_settings
 from treadle.history.profile import JobRun, recurrence_key
 from treadle.live.plan_source import KEYS_MAX, LOOKED_MAX, ROWS_MAX, PlanEventSource, PlanLink, open_plans
@@ -108,16 +108,16 @@ class LocalPlans(PlanLink):
         self.service.forget_attempt(attempt)
 
     def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
-        self.service.give_key(attempt, number, key)
+        self.service.keys.give(attempt, number, key)
 
     def set_machines(self, nodes: Mapping[int, Amounts]) -> None:
-        self.service.set_machines(list(Counter(nodes.values()).items()))
+        self.service.plans.set_machines(list(Counter(nodes.values()).items()))
 
     def next_update(self) -> Attempt | None:
         news = self.service.next_update()
         if news is None:
             return None
-        _, attempt, self._latest[attempt] = news
+        attempt, self._latest[attempt] = news
         return attempt
 
     def claims(self, attempt: Attempt) -> Claims | None:
@@ -280,10 +280,10 @@ def test_what_has_ended_between_snapshots_is_forgotten() -> None:
     cluster.ask(DAG)
     cluster.tell(events.Snapshot(2), events.Names(TEXTS), application())
     assert cluster.keys.find(ONE, 5) == KEY
-    assert cluster.plans.view(ONE) is not None
+    assert cluster.plans._records.get(ONE) is not None
     cluster.tell(events.Snapshot(3), events.Names(TEXTS))
     assert cluster.keys.find(ONE, 5) is None
-    assert cluster.plans.view(ONE) is None
+    assert cluster.plans._records.get(ONE) is None
     assert cluster.ask(DAG) is Status.BUSY, "as of an attempt that no frame has reported"
 
 
@@ -394,7 +394,7 @@ class Master:
         self.runs: list[JobRun] = []
         self.plans = PlanRegistry(Plans(schedules=50, **plans), History(remember=self.runs.append), lambda: self.now_s)
         self.plans.register_attempt(ONE, recurrence_key("ann", "root.default", "TEZ", ""))
-        self.plans.set_machines({0: (("memory-mb", 2048.0),)})
+        self.plans.set_machines([((("memory-mb", 2048.0),), 1)])
         self.body = dag(vertex(0, 2), vertex(1, 10, 0), vertex(2, 2, 1), vertex(3, 10, 0), vertex(4, 2, 3))
         self.order = self.ask(Kind.PLAN, self.body)
 
@@ -416,9 +416,8 @@ class Master:
 
     def scores(self) -> dict[int, float]:
         """Return the hints about the vertices, by id."""
-        view = self.plans.view(ONE)
-        assert isinstance(view, DagView)
-        return {vertex.low // 15 - 1: vertex.score for vertex in view.vertices}
+        claims = self.plans.claims(ONE)
+        return {row["priority"] // 15 - 1: row["score"] for row in claims if row["priority"] % 15 == 0}
 
 
 def _is_topological(order: tuple[int, ...]) -> bool:
@@ -527,7 +526,7 @@ def test_a_second_attempt_asks_anew_and_is_distinguished_from_the_first() -> Non
     master.plans.register_attempt(second, recurrence_key("ann", "root.default", "TEZ", ""))
     assert master.plans.serve(Header(Kind.REPORT, 0, second, 6, b""), report(1, {}))[0] is Status.UNKNOWN
     assert master.ask(Kind.PLAN, body, second) == master.order
-    assert master.plans.view(ONE) is None
+    assert not len(master.plans.claims(ONE))
     # what the first attempt has reported does not count
     ended = b"".join(pack(">iiiBqqqq", 4, task, 0, 0, 9_000, 1_000, -1, -1) for task in range(2))
     master.ask(Kind.REPORT, pack(">iBBii", 1, 1, 1, 0, 2) + ended, second)

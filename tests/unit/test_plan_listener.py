@@ -77,7 +77,8 @@ from treadle.config.settings import Plans
 from treadle.dag import Dag, Stage
 from treadle.errors import UserError, install_extra
 from treadle.history.profile import DurationSketch, JobRun, StageRun, recurrence_key
-from treadle.planner.online import Machines
+from treadle.planner.online import Machines, PlanSource
+from treadle.planner.plan import Plan
 
 ONE, OTHER = Attempt(1_700_000_000_000, 7, 2), Attempt(1_700_000_000_000, 8, 1)
 NONCE = bytes(range(64, 64 + NONCE_BYTES))
@@ -221,7 +222,7 @@ def test_one_application_cannot_speak_for_another(served: Served) -> None:
     assert served.ask(Kind.PLAN, DAG, attempt=OTHER, key=KEY) is None
     assert served.ask(Kind.PLAN, DAG) is not None
     assert served.ask(Kind.REPORT, report(1, {0: 6, 1: 9}), OTHER, OTHER_KEY) == (Status.UNKNOWN, b"")
-    assert served.plans.view(OTHER) is None
+    assert not len(served.plans.claims(OTHER))
 
 
 def test_what_was_said_once_is_worth_nothing_on_another_connection(served: Served) -> None:
@@ -369,12 +370,12 @@ def test_requests_of_one_attempt_at_a_time_are_bounded(served: Served) -> None:
         said = read(connected, CHALLENGE.size)
         connected.sendall(served.request(said)[:-1])
         waiting.append(connected)
-    eventually(lambda: served.listener._attempts.count(ONE) == BY_ATTEMPT_MAX, timeout_s=30)
+    eventually(lambda: served.listener._attempts._counts[ONE] == BY_ATTEMPT_MAX, timeout_s=30)
     assert served.ask(Kind.PLAN, DAG) is None
     assert served.ask(Kind.PLAN, DAG, OTHER, OTHER_KEY) is not None
     for connected in waiting:
         connected.close()
-    eventually(lambda: served.listener._attempts.count(ONE) == 0, timeout_s=30)
+    eventually(lambda: served.listener._attempts._counts[ONE] == 0, timeout_s=30)
     assert served.ask(Kind.PLAN, DAG) is not None
 
 
@@ -457,7 +458,7 @@ def test_an_answer_to_what_is_beyond_a_rate_is_heard_though_a_long_body_follows(
     use_up_rate(served)
     for _ in range(20):
         assert served.ask(Kind.PLAN, bytes(BODY_MAX)) == (Status.BUSY, b"")
-    eventually(lambda: served.listener._attempts.count(ONE) == 0)
+    eventually(lambda: served.listener._attempts._counts[ONE] == 0)
 
 
 def test_requests_that_are_turned_away_are_bounded_too(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,9 +470,9 @@ def test_requests_that_are_turned_away_are_bounded_too(served: Served, monkeypat
     monkeypatch.setattr(module, "REQUEST_S", 0.05)
     for connected, _ in [*waiting, (more, b"")]:
         connected.close()
-    eventually(lambda: served.listener._attempts.count(ONE) == 0)
+    eventually(lambda: served.listener._attempts._counts[ONE] == 0)
     silent, _ = beyond_rate(served, report(9, {}))
-    eventually(lambda: served.listener._attempts.count(ONE) == 0)
+    eventually(lambda: served.listener._attempts._counts[ONE] == 0)
     assert silent.recv(1) == b"", "a body that does not come is not waited for"
     silent.close()
 
@@ -616,9 +617,9 @@ def test_the_planner_goes_to_whoever_had_it_least() -> None:
     for user in ["mallory"] * (WAITING_MAX + 2) + ["ann"]:
         threads.append(Thread(target=want, args=(user,)))
         threads[-1].start()
-        while threads[-1].is_alive() and len(turns.waiting()) < min(len(threads) - 1, WAITING_MAX) + (user == "ann"):
+        while threads[-1].is_alive() and len(turns._waiting) < min(len(threads) - 1, WAITING_MAX) + (user == "ann"):
             pass
-    assert turns.waiting().count("mallory") == WAITING_MAX, "the others were turned away at once"
+    assert list(turns._waiting.values()).count("mallory") == WAITING_MAX, "the others were turned away at once"
     go_on.set()
     for thread in threads:
         thread.join(60)
@@ -671,7 +672,7 @@ def test_dags_of_one_user_do_not_push_out_those_of_others() -> None:
         attempt = Attempt(0, number, 1)
         registry.register_attempt(attempt, recurrence_key("mallory", "q", "TEZ", ""))
         asked(registry, attempt, Kind.PLAN, large)
-    assert registry.view(ann) is not None
+    assert registry._records.get(ann) is not None
     assert registry._records._bytes.get("mallory", 0) <= registries.RECORDS_BYTES.user
     assert asked(registry, ann, Kind.REPORT, ended_rows(0)) is Status.OK
 
@@ -702,18 +703,23 @@ def test_history_of_one_user_does_not_push_out_that_of_others() -> None:
     assert history._profiles._bytes.get("mallory", 0) <= registries.PROFILES_BYTES.user
 
 
-def test_plans_of_large_dags_are_made_on_fewer_machines_and_kept_by_user() -> None:
+def test_plans_of_large_dags_are_made_on_fewer_machines_and_kept_by_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+
+    class Source(PlanSource):
+        def plan(self, dag: Dag) -> Plan | None:
+            counts.append(self.machines.count)
+            return super().plan(dag)
+
+    monkeypatch.setattr(registries, "PlanSource", Source)
     sources = PlanSources(schedules=1, remembered=3)
     machines = Machines({"cpu": 4.0}, 10_000)
     chain = Dag("d", tuple(Stage(at, 1, 10, {"cpu": 1.0}, (at - 1,) if at else ()) for at in range(100)))
-    source = sources.of("ann", machines)
-    assert source.plan(chain) is not None
-    assert source.machines.count == MACHINE_STAGES_MAX // 100
-    again = sources.of("ann", machines)
-    assert again.plan(chain) is not None
-    assert again.planned == 0, "it was remembered"
+    for _ in range(2):
+        assert sources.plan("ann", machines, chain) is not None
+    assert counts == [MACHINE_STAGES_MAX // 100], "the second is remembered"
     for at in range(5):
-        sources.of("mallory", machines).plan(Dag("m", (Stage(0, at + 1, 10, {"cpu": 1.0}),)))
+        sources.plan("mallory", machines, Dag("m", (Stage(0, at + 1, 10, {"cpu": 1.0}),)))
     assert len(sources) == 3
 
 

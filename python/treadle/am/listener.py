@@ -16,7 +16,7 @@ import selectors
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock, Thread
@@ -44,7 +44,7 @@ from treadle.am.protocol import (
     unseal,
 )
 from treadle.am.quotas import FairQueue, Rates
-from treadle.am.registries import Amounts, Claims, FindProfile, History, PlanRegistry, StageRegistry, claims_of
+from treadle.am.registries import Claims, FindProfile, History, PlanRegistry, StageRegistry
 from treadle.config.settings import Listener, Plans
 from treadle.errors import UserError
 from treadle.history.profile import JobRun, recurrence_key
@@ -57,6 +57,22 @@ IDLE_S: Final = 1.0
 PAUSE_S: Final = 0.1
 """Pause before the next connection, in seconds, after running out of file descriptors or threads."""
 
+CONNECTIONS_MAX: Final = 64
+"""Maximum number of connections; above it new ones are closed at once."""
+
+AUTHENTICATION_S: Final = 1.0
+"""Time in seconds for a connection to prove a key; then it is closed."""
+
+REQUEST_S: Final = 5.0
+"""Time in seconds for reading a request, and again for writing the answer."""
+
+BY_ADDRESS_MAX: Final = 16
+"""Maximum number of connections from one address; others are closed at once."""
+
+BY_ATTEMPT_MAX: Final = 4
+"""Maximum number of concurrent requests of one attempt; others are closed unanswered."""
+
+_HEADER_BYTES: Final = REQUEST.size + MAC_BYTES
 _DROPPED: Final = 1 << 16
 
 
@@ -75,11 +91,6 @@ class ConnectionLimits:
                 return False
             self._counts[one] += 1
             return True
-
-    def count(self, one: Hashable) -> int:
-        """Return the count."""
-        with self._lock:
-            return self._counts.get(one, 0)
 
     def leave(self, one: Hashable) -> None:
         """Subtract one."""
@@ -123,37 +134,21 @@ Judge = Callable[[PendingConnection], Rejected | None]
 class Acceptor:
     """Accepts connections until `close`. Only for the thread that calls `serve`, except for `on_end`."""
 
-    def __init__(
-        self,
-        listening: socket.socket,
-        greet: Callable[[], bytes],
-        judge: Judge,
-        *,
-        header_bytes: int,
-        seconds: float,
-        most: int,
-        by_address_max: int,
-    ) -> None:
+    def __init__(self, listening: socket.socket, judge: Judge, *, sealed: bool) -> None:
         """Take a listening socket.
 
         Args:
             listening: the socket
-            greet: makes a challenge
             judge: decides about a connection
-            header_bytes: length of a header
-            seconds: time limit of a connection for it
-            most: maximum number of connections, those handed on included; others are closed at once
-            by_address_max: the same per address
+            sealed: whether bodies must be sealed
         """
         listening.setblocking(False)
         self._listening = listening
-        self._greet = greet
         self._judge = judge
-        self._header_bytes = header_bytes
-        self._seconds = seconds
-        self._most = most
-        self._all = ConnectionLimits(most)
-        self._addresses = ConnectionLimits(by_address_max)
+        self._sealed = sealed
+        self._all = ConnectionLimits(CONNECTIONS_MAX)
+        """Those handed on included."""
+        self._addresses = ConnectionLimits(BY_ADDRESS_MAX)
         self._pending: set[PendingConnection] = set()
         """The connections that are not handed on yet."""
         self._selector = selectors.DefaultSelector()
@@ -185,7 +180,7 @@ class Acceptor:
         return min(max(first_s - time.monotonic(), 0.0), IDLE_S)
 
     def _accept(self, closed: Callable[[], bool]) -> None:
-        for _ in range(self._most):
+        for _ in range(CONNECTIONS_MAX):
             try:
                 connected, (address, *_) = self._listening.accept()
             except BlockingIOError:
@@ -205,7 +200,8 @@ class Acceptor:
 
     def _challenge(self, connected: socket.socket, address: str) -> None:
         connected.setblocking(False)
-        guest = PendingConnection(connected, address, self._greet(), time.monotonic() + self._seconds)
+        greeting = challenge(secrets.token_bytes(NONCE_BYTES), sealed=self._sealed)
+        guest = PendingConnection(connected, address, greeting, time.monotonic() + AUTHENTICATION_S)
         self._pending.add(guest)
         self._selector.register(connected, selectors.EVENT_READ, guest)
         try:
@@ -219,11 +215,11 @@ class Acceptor:
             if guest.rejected is not None:
                 self._drop(guest, guest.rejected)
                 return
-            part = guest.socket.recv(self._header_bytes - len(guest.content))
+            part = guest.socket.recv(_HEADER_BYTES - len(guest.content))
             if not part:
                 raise OSError("the other end is gone")
             guest.content += part
-            if len(guest.content) == self._header_bytes:
+            if len(guest.content) == _HEADER_BYTES:
                 self._judge_header(guest)
         except BlockingIOError:
             return
@@ -263,21 +259,6 @@ class Acceptor:
             guest.rejected.on_end()
         self.leave(guest.address)
 
-
-CONNECTIONS_MAX: Final = 64
-"""Maximum number of connections; above it new ones are closed at once."""
-
-AUTHENTICATION_S: Final = 1.0
-"""Time in seconds for a connection to prove a key; then it is closed."""
-
-REQUEST_S: Final = 5.0
-"""Time in seconds for reading a request, and again for writing the answer."""
-
-BY_ADDRESS_MAX: Final = 16
-"""Maximum number of connections from one address; others are closed at once."""
-
-BY_ATTEMPT_MAX: Final = 4
-"""Maximum number of concurrent requests of one attempt; others are closed unanswered."""
 
 Serve = Callable[[Header, bytes], tuple[Status, bytes]]
 Allows = Callable[[Attempt, int], bool]
@@ -320,15 +301,7 @@ class PlanListener:
             remedy = "name an address of this host and a free port"
             raise UserError(f"listener: {address} port {port}: {reason}; {remedy}") from error
         self._closed = False
-        self._acceptor = Acceptor(
-            self._socket,
-            lambda: challenge(secrets.token_bytes(NONCE_BYTES), sealed=encrypt),
-            self._judge,
-            header_bytes=REQUEST.size + MAC_BYTES,
-            seconds=AUTHENTICATION_S,
-            most=CONNECTIONS_MAX,
-            by_address_max=BY_ADDRESS_MAX,
-        )
+        self._acceptor = Acceptor(self._socket, self._judge, sealed=encrypt)
         self._workers = ThreadPoolExecutor(CONNECTIONS_MAX, "plan request")
         self._thread = Thread(
             target=self._acceptor.serve, args=(lambda: self._closed,), name="plan listener", daemon=True
@@ -503,14 +476,6 @@ class PlanService:
         with self._lock:
             self._users.pop(attempt, None)
 
-    def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
-        """Store a key of an attempt."""
-        self.keys.give(attempt, number, key)
-
-    def set_machines(self, groups: Sequence[tuple[Amounts, int]]) -> None:
-        """Set the number of usable nodes of each kind, with their capacities."""
-        self.plans.set_machine_groups(groups)
-
     def serve(self, header: Header, body: bytes) -> tuple[Status, bytes]:
         """Answer an authenticated request.
 
@@ -521,17 +486,13 @@ class PlanService:
             return self.stages.serve(header.attempt, body), b""
         return self.plans.serve(header, body)
 
-    def take_stages(self, application: str) -> list[bytes]:
-        """Return the stages reported by an application, as received; only once."""
-        return self.stages.take_stages(application)
-
-    def next_update(self) -> tuple[str, Attempt, Claims] | None:
-        """Return a user, an attempt and the changed hints for its DAG, users in turn; None without changes."""
+    def next_update(self) -> tuple[Attempt, Claims] | None:
+        """Return an attempt and the changed hints for its DAG, users in turn; None without changes."""
         with self._lock:
             if not self._updates:
                 return None
-            user, attempt = self._updates.pop()
-        return user, attempt, claims_of(self.plans.view(attempt))
+            _, attempt = self._updates.pop()
+        return attempt, self.plans.claims(attempt)
 
     def _changed(self, user: str, attempt: Attempt) -> None:
         with self._lock:

@@ -257,11 +257,6 @@ class FairScheduler:
         """Return the ticket whose turn it is."""
         return min(self._waiting, key=lambda ticket: (self.recent_s(self._waiting[ticket]), ticket))
 
-    def waiting(self) -> list[str]:
-        """Return the waiting users, once per request."""
-        with self._changed:
-            return list(self._waiting.values())
-
     def recent_s(self, user: str) -> float:
         """Return a user's recent seconds, exponentially decayed."""
         had_s, at_s = self._recent.get(user, (0.0, 0.0))

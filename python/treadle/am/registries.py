@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from struct import Struct
 from threading import Lock
 from typing import Any, Final, NamedTuple, cast
@@ -179,7 +179,6 @@ class Record:
     key: RecurrenceKey
     request: PlanRequest
     predictions: dict[int, Prediction]
-    version: int
     job: PlannedJob | None
     """None if it is not planned."""
     planned_s: float
@@ -228,9 +227,13 @@ class Record:
             progress[vertex.id] = Progress(tasks, ended, ended, 0 if seen is None else round(seen.mean_ms * ended), 0)
         return progress
 
-    def view(self, plans: Plans) -> DagView:
-        """Return the view of the DAG for the engine."""
-        views, scores = [], {}
+    def claims(self, plans: Plans) -> Claims:
+        """Return a row for the engine for each known priority of the DAG, in ascending order.
+
+        A vertex's lowest number is for failed tasks, which a plan wants at once.
+        """
+        found: dict[int, tuple[int, int, int, int, float]] = {}
+        scores = {}
         if self.job is not None and plans.scores:
             scores = self.job.scores(self.progress(), relative=plans.relative_scores)
         for vertex in self.request.vertices:
@@ -245,9 +248,10 @@ class Record:
                 deviation_ms = round(seen.deviation_ms) if ended > 1 else -1
             elif vertex.id in self.predictions:
                 duration_ms, deviation_ms = (min(each, DURATION_MAX_MS) for each in self.predictions[vertex.id][:2])
-            score = scores.get(vertex.id, NO_PLAN)
-            views.append(VertexView(self.low[vertex.id], score, duration_ms, deviation_ms, left))
-        return DagView(self.version, tuple(views))
+            low, score = self.low[vertex.id], scores.get(vertex.id, NO_PLAN)
+            for priority, own in ((low, score), (low - 1, score), (low - 2, score if score < 0 else 1.0)):
+                found[priority] = (priority, left, duration_ms, deviation_ms, own)
+        return np.array([found[priority] for priority in sorted(found)], CLAIM)
 
     def run(self, attempt: Attempt) -> JobRun:
         """Return the successful DAG as a run."""
@@ -304,42 +308,6 @@ CLAIMS_MAX: Final = 3 * VERTICES_MAX
 
 DURATION_MAX_MS: Final = 2**40
 """Upper bound of a reported task duration."""
-
-
-class VertexView(NamedTuple):
-    """The state of a vertex for the engine."""
-
-    low: int
-    """The largest of its three request priorities."""
-    score: float
-    """Score of the next task to start (`PlannedJob.scores`); -1 without a plan."""
-    duration_ms: int
-    """-1 if unknown; the same for the next two."""
-    deviation_ms: int
-    tasks_left: int
-
-
-class DagView(NamedTuple):
-    """The state of an attempt's DAG for the engine."""
-
-    version: int
-    """Changes with every update."""
-    vertices: tuple[VertexView, ...]
-    """Vertices with known priorities."""
-
-
-def claims_of(view: DagView | None) -> Claims:
-    """Return a row for each priority of a DAG, in ascending order; empty without a DAG.
-
-    A vertex's lowest number is for failed tasks, which a plan wants at once.
-    """
-    found: dict[int, tuple[int, int, int, int, float]] = {}
-    for vertex in view.vertices if view else ():
-        rest = (vertex.tasks_left, vertex.duration_ms, vertex.deviation_ms)
-        again = vertex.score if vertex.score < 0 else 1.0
-        for above, score in enumerate((vertex.score, vertex.score, again)):
-            found[vertex.low - above] = (vertex.low - above, *rest, score)
-    return np.array([found[priority] for priority in sorted(found)], CLAIM)
 
 
 def read_claims(content: bytes) -> Claims:
@@ -527,61 +495,36 @@ _GROUP_BYTES: Final = 100
 _PLAN_STAGE_BYTES: Final = 500
 
 
-class UserSource(PlanSource):
-    """Plans a user's DAGs."""
-
-    def __init__(self, sources: PlanSources, user: str, machines: Machines, schedules: int) -> None:
-        super().__init__(machines, schedules)
-        self._sources = sources
-        self._user = user
-        self._count = machines.count
-
-    def plan(self, dag: Dag) -> Plan | None:
-        """Return the plan of a DAG; None if it cannot be planned, since a task fits on no machine."""
-        at = (self._user, shape_of(dag))
-        known, plan = self._sources.find(at)
-        if not known:
-            count = min(self._count, max(MACHINE_STAGES_MAX // max(len(dag.stages), 1), 1))
-            self.machines = Machines(self.machines.capacity, count)
-            plan = super().plan(dag)
-            self._sources.keep(at, self._user, plan, dag)
-        return plan
-
-
 class PlanSources:
-    """Creates a plan source for each user; all use the same machines. Thread-safe."""
+    """Plans users' DAGs, all on the same machines, and caches the plans by user. Thread-safe."""
 
     def __init__(self, schedules: int, remembered: int) -> None:
         """Start with an empty cache; it holds at most ``remembered`` plans."""
         self._schedules = schedules
-        self._remembered = remembered
-        self._kept: QuotaCache[Hashable, tuple[Plan | None]] = QuotaCache(PLANS_BYTES._replace(things=remembered))
+        self._bounds = PLANS_BYTES._replace(things=remembered)
+        self._kept: QuotaCache[Hashable, tuple[Plan | None]] = QuotaCache(self._bounds)
         self._machines = Machines({}, 1)
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def of(self, user: str, machines: Machines) -> UserSource:
-        """Return a user's plan source for the current machines."""
+    def plan(self, user: str, machines: Machines, dag: Dag) -> Plan | None:
+        """Return the plan of a user's DAG; None if it cannot be planned, since a task fits on no machine."""
+        at = (user, shape_of(dag))
         with self._lock:
             if machines != self._machines:
-                self._machines = machines
-                self._kept = QuotaCache(PLANS_BYTES._replace(things=self._remembered))
-        return UserSource(self, user, machines, self._schedules)
-
-    def find(self, at: Hashable) -> tuple[bool, Plan | None]:
-        """Return whether a plan is cached, and the plan: None for a DAG that cannot be planned."""
-        with self._lock:
-            entry = self._kept.get(at)
-        return (False, None) if entry is None else (True, entry[0])
-
-    def keep(self, at: Hashable, user: str, plan: Plan | None, dag: Dag) -> None:
-        """Cache a plan."""
+                self._machines, self._kept = machines, QuotaCache(self._bounds)
+            kept = self._kept.get(at)
+        if kept is not None:
+            return kept[0]
+        count = min(machines.count, max(MACHINE_STAGES_MAX // max(len(dag.stages), 1), 1))
+        plan = PlanSource(Machines(machines.capacity, count), self._schedules).plan(dag)
         groups = sum(min(stage.tasks, GROUPS_MAX) for stage in dag.stages)
         edges = sum(len(stage.parents) + len(stage.demand) for stage in dag.stages)
         with self._lock:
             self._kept.put(at, user, (plan,), groups * _GROUP_BYTES + (len(dag.stages) + edges) * _PLAN_STAGE_BYTES)
+        return plan
 
 
 _log = logging.getLogger(__name__)
@@ -620,7 +563,6 @@ class PlanRegistry:
         self._applications: dict[Attempt, RecurrenceKey] = {}
         self._records: QuotaCache[Attempt, Record] = QuotaCache(RECORDS_BYTES)
         self._groups: Sequence[Group] = ()
-        self._versions = 0
         self._lock = Lock()
         self._scheduler = FairScheduler(clock_s)
         self._sources = PlanSources(plans.schedules, plans.plans_cached_max)
@@ -636,11 +578,7 @@ class PlanRegistry:
             self._applications.pop(attempt, None)
             self._records.pop(attempt)
 
-    def set_machines(self, nodes: Mapping[int, Amounts]) -> None:
-        """Set the capacity of each usable node, by counted resource."""
-        self.set_machine_groups([(has, count) for has, count in Counter(nodes.values()).items()])
-
-    def set_machine_groups(self, groups: Sequence[tuple[Amounts, int]]) -> None:
+    def set_machines(self, groups: Sequence[tuple[Amounts, int]]) -> None:
         """Set the number of usable nodes of each kind."""
         self._groups = [Group(dict(has), count) for has, count in sorted(groups)]
 
@@ -658,11 +596,11 @@ class PlanRegistry:
             _log.info("%s is not planned: %s", header.attempt, error)
             return Status.NO_PLAN, b""
 
-    def view(self, attempt: Attempt) -> DagView | None:
-        """Return the state of an attempt's DAG; None if it runs none."""
+    def claims(self, attempt: Attempt) -> Claims:
+        """Return the engine's data of an attempt's DAG; empty if it runs none."""
         with self._lock:
             record = self._records.get(attempt)
-            return None if record is None or record.done else record.view(self._plans)
+            return np.zeros(0, CLAIM) if record is None or record.done else record.claims(self._plans)
 
     def _plan(self, attempt: Attempt, request: PlanRequest) -> tuple[Status, bytes]:
         with self._lock:
@@ -686,8 +624,7 @@ class PlanRegistry:
         with self._lock:
             if attempt not in self._applications:
                 return Status.BUSY, b""
-            self._versions += 1
-            record = Record(key, request, known, self._versions, job, self._clock_s())
+            record = Record(key, request, known, job, self._clock_s())
             kept = self._records.put(attempt, key.user, record, record.size_bytes)
         if not kept:
             _log.info("%s is not planned: what is known of it would take %d bytes", attempt, record.size_bytes)
@@ -698,7 +635,7 @@ class PlanRegistry:
     def _job(self, user: str, request: PlanRequest, dag: Dag, usual: Mapping[str, int]) -> PlannedJob | None:
         """Plan a DAG; None if a task fits on no machine. The caller has the turn."""
         guessed = {vertex.id for vertex in request.vertices if vertex.tasks < 0 and vertex.name not in usual}
-        source = self._sources.of(user, self._machines(request))
+        source = partial(self._sources.plan, user, self._machines(request))
         job = PlannedJob(source, dag, self._plans.replan_factor, self._plans.replans_max, guessed)
         return None if job.plan is None else job
 
@@ -721,8 +658,6 @@ class PlanRegistry:
             if record.size_bytes + len(report.ended) * BUCKET_BYTES > RECORDS_BYTES.each:
                 return Status.BUSY, b""
             record.take(report)
-            self._versions += 1
-            record.version = self._versions
             if report.state == 1 and not record.done and record.first_ms >= 0:
                 run = record.run(attempt)
             record.done = record.done or report.state != 0
@@ -752,12 +687,12 @@ class PlanRegistry:
                 progress = record.progress()
                 record.planned_s = self._clock_s()
                 left = job.review(progress) if job.is_wrong(progress) else None
-            source = self._sources.of(record.key.user, self._machines(record.request))
-            plan = None if left is None or left.tasks > PLAN_TASKS_MAX else source.plan(left)
+            machines = self._machines(record.request)
+            plan = None
+            if left is not None and left.tasks <= PLAN_TASKS_MAX:
+                plan = self._sources.plan(record.key.user, machines, left)
         with self._lock:
             if left is not None:
                 job.follow(plan, progress)
-            self._versions += 1
-            record.version = self._versions
         self._changed(record.key.user, attempt)
         return () if plan is None else job.order()

@@ -162,13 +162,14 @@ class Child:
             case "meet", [attempt, user, queue, type_]:
                 service.register_attempt(Attempt(*attempt), user, queue, type_)
             case "key", [attempt, number, key]:
-                service.give_key(Attempt(*attempt), number, bytes.fromhex(key))
+                service.keys.give(Attempt(*attempt), number, bytes.fromhex(key))
             case "part", [attempt]:
                 service.forget_attempt(Attempt(*attempt))
             case "machines", [groups]:
-                service.set_machines([(tuple((name, amount) for name, amount in has), count) for has, count in groups])
+                kinds = [(tuple((name, amount) for name, amount in has), count) for has, count in groups]
+                service.plans.set_machines(kinds)
             case "take", [application]:
-                self._send(MessageKind.STAGES, stages_to_bytes(application, service.take_stages(application)))
+                self._send(MessageKind.STAGES, stages_to_bytes(application, service.stages.take_stages(application)))
             case _:
                 raise ValueError(f"{what} is not known")
 
@@ -199,7 +200,7 @@ class Child:
                     continue
                 if news is None:
                     break
-                _, attempt, claims = news
+                attempt, claims = news
                 self._send(MessageKind.CLAIMS, claims.tobytes(), attempt)
             now = self._service.rates.refused + self._runs.refused
             if now != refused:
@@ -218,7 +219,6 @@ def main() -> None:
     log_to_stderr()
     for handler in logging.getLogger().handlers:
         handler.addFilter(LineLimit(*LINES))
-    logging.getLogger("numba").setLevel(logging.WARNING)
     lower_priority(LISTENER)
     sys.setswitchinterval(SWITCH_S)
     with suppress(OSError, ValueError):

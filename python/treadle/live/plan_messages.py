@@ -10,7 +10,9 @@ import json
 from collections.abc import Sequence
 from enum import IntEnum
 from struct import Struct
-from typing import Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO, Final
+
+from pydantic import Field, TypeAdapter
 
 from treadle.am.protocol import Attempt
 from treadle.history.documents import compact, run_from_json, run_json
@@ -19,11 +21,10 @@ from treadle.history.profile import JobRun, storable_run
 CONTENT_MAX: Final = 1 << 20
 """No frame's content is longer."""
 
-STAGES_MAX: Final = 1_000
 EDGES_MAX: Final = 20_000
+_STAGES: Final = TypeAdapter(tuple[str, Annotated[list[str], Field(max_length=1_000)]])
 
 _HEADER: Final = Struct(">4sBxxxIqii")
-_LENGTH: Final = Struct(">I")
 NO_ATTEMPT: Final = Attempt(0, 0, 0)
 
 
@@ -76,7 +77,7 @@ def read_frame(stream: BinaryIO) -> tuple[MessageKind, Attempt, bytes] | None:
 
 def stages_to_bytes(application: str, stages: Sequence[bytes]) -> bytes:
     """Return the encoded id of an application and its reports of stages."""
-    return b"".join(_LENGTH.pack(len(part)) + part for part in (application.encode(), *stages))
+    return compact([application, [stage.hex() for stage in stages]]).encode()
 
 
 def stages_from_bytes(content: bytes) -> tuple[str, list[bytes]]:
@@ -85,18 +86,8 @@ def stages_from_bytes(content: bytes) -> tuple[str, list[bytes]]:
     Raises:
         ValueError: the bytes are not an output of it.
     """
-    at, parts = 0, list[bytes]()
-    while at < len(content):
-        if at + _LENGTH.size > len(content):
-            raise ValueError("stages that are cut off")
-        (length,) = _LENGTH.unpack_from(content, at)
-        at += _LENGTH.size + length
-        if at > len(content) or len(parts) > STAGES_MAX:
-            raise ValueError("stages that are cut off, or too many")
-        parts.append(content[at - length : at])
-    if not parts:
-        raise ValueError("stages of no application")
-    return parts[0].decode(), parts[1:]
+    application, stages = _STAGES.validate_json(content)
+    return application, [bytes.fromhex(stage) for stage in stages]
 
 
 def run_to_bytes(run: JobRun) -> bytes:

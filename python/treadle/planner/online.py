@@ -15,15 +15,14 @@ Simulated jobs and those of a live cluster (`treadle.am.registries`) use the sam
 
 from __future__ import annotations
 
-import heapq
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final, NamedTuple
 
-from treadle.dag import Dag, DagError, Stage
+from treadle.dag import Dag, DagError, Stage, graph_of
 from treadle.planner.graphene import plan
 from treadle.planner.plan import Plan
 from treadle.planner.problem import GROUPS_MAX, TIME_MAX
@@ -52,12 +51,17 @@ class PlannedJob:
     """One job's plan; the first one is made at once."""
 
     def __init__(
-        self, source: PlanSource, dag: Dag, replan_factor: float, replans_max: int, guessed: Collection[int] = ()
+        self,
+        plan_of: Callable[[Dag], Plan | None],
+        dag: Dag,
+        replan_factor: float,
+        replans_max: int,
+        guessed: Collection[int] = (),
     ) -> None:
         """Plan the job.
 
         Args:
-            source: makes plans
+            plan_of: plans a DAG; None if it cannot be planned
             dag: the assumed DAG of the job; its durations and widths may be wrong
             replan_factor: tolerated deviation of stages, above 1
             replans_max: maximum number of replans
@@ -67,7 +71,7 @@ class PlannedJob:
         """Number of times that the plan was wrong."""
         self.duration_ms = {stage.id: float(stage.duration_ms) for stage in dag.stages}
         """The assumed task duration of each stage in ms, updated by measurements."""
-        self._source = source
+        self._plan_of = plan_of
         self._dag = dag
         self._factor = replan_factor
         self._replans_max = replans_max
@@ -77,7 +81,7 @@ class PlannedJob:
         self._scores: dict[int, list[float]] = {}
         self._order: tuple[int, ...] = ()
         self.plan: Plan | None = None
-        self.follow(source.plan(dag), {})
+        self.follow(plan_of(dag), {})
 
     def update(self, progress: Mapping[int, Progress]) -> bool:
         """Process the progress of stages, by ID; return whether the plan was replaced or dropped.
@@ -88,7 +92,7 @@ class PlannedJob:
             return False
         left = self.review(progress)
         if left is not None:
-            self.follow(self._source.plan(left), progress)
+            self.follow(self._plan_of(left), progress)
         return True
 
     def is_wrong(self, progress: Mapping[int, Progress]) -> bool:
@@ -155,23 +159,11 @@ class PlannedJob:
 
     def _parents_first(self, planned: Collection[int]) -> tuple[int, ...]:
         """Return the order of a plan extended by missing stages, each as soon as its parents allow."""
+        import networkx  # only here, as in `treadle.dag`
+
         place = {stage: at for at, stage in enumerate(planned)}
-        waiting = {stage.id: len(stage.parents) for stage in self._dag.stages}
-        children: dict[int, list[int]] = {stage.id: [] for stage in self._dag.stages}
-        for stage in self._dag.stages:
-            for parent in stage.parents:
-                children[parent].append(stage.id)
-        ready = [(place.get(stage, -1), stage) for stage, parents in waiting.items() if not parents]
-        heapq.heapify(ready)
-        ordered_stages = []
-        while ready:
-            _, stage_id = heapq.heappop(ready)
-            ordered_stages.append(stage_id)
-            for child in children[stage_id]:
-                waiting[child] -= 1
-                if not waiting[child]:
-                    heapq.heappush(ready, (place.get(child, -1), child))
-        return tuple(ordered_stages)
+        graph = graph_of(self._dag.stages)
+        return tuple(networkx.lexicographical_topological_sort(graph, lambda stage: (place.get(stage, -1), stage)))
 
     def _off(self, progress: Mapping[int, Progress]) -> tuple[dict[int, float], float | None]:
         """Return the deviation factors of measured stages, and their median."""

@@ -198,7 +198,7 @@ class FollowedPlans:
         """Plan a job."""
         dag = self._dags[app]
         assert dag is not None
-        job = PlannedJob(self.source, dag, self._settings.replan_factor, self._settings.replans_max)
+        job = PlannedJob(self.source.plan, dag, self._settings.replan_factor, self._settings.replans_max)
         rows = _stage_rows(state, app)
         stages = tuple(stage.id for stage in dag.stages if stage.tasks)
         return _Followed(job, stages, rows, state.rows["retries"][rows].tolist())

@@ -82,7 +82,7 @@ def test_a_job_that_fits_on_no_machine_has_no_plan() -> None:
     huge = Dag("huge", (Stage(0, 1, 10, {"cpu": 4.0}),))
     with pytest.raises(DagError, match="a machine has 3"):
         plan_online(huge, ONE, 10)
-    assert PlannedJob(source(), huge, 3.0, 3).score(0, IDLE) == NO_PLAN
+    assert PlannedJob(source().plan, huge, 3.0, 3).score(0, IDLE) == NO_PLAN
 
 
 def test_what_machines_do_not_name_is_not_planned() -> None:
@@ -103,7 +103,7 @@ def test_the_critical_path_comes_first() -> None:
 
 def test_scores_follow_the_tasks_of_a_stage() -> None:
     dag = generate(3, SMALL).dag
-    job = PlannedJob(PlanSource(Machines(generate(3, SMALL).capacity, 4), 20), dag, 3.0, 3)
+    job = PlannedJob(PlanSource(Machines(generate(3, SMALL).capacity, 4), 20).plan, dag, 3.0, 3)
     wide = max(dag.stages, key=lambda stage: stage.tasks)
     scores = [job.score(wide.id, Progress(wide.tasks, started, 0, 0, 0)) for started in range(wide.tasks + 1)]
     assert scores == sorted(scores, reverse=True)
@@ -116,7 +116,7 @@ def three_stages() -> Dag:
 
 
 def job(replans_max: int = 3) -> PlannedJob:
-    return PlannedJob(source(), three_stages(), 3.0, replans_max)
+    return PlannedJob(source().plan, three_stages(), 3.0, replans_max)
 
 
 def test_all_tasks_slower_alike_is_no_wrong_plan() -> None:
@@ -143,7 +143,7 @@ def test_a_stage_far_off_makes_the_plan_wrong(third: Progress) -> None:
 
 def test_what_was_not_seen_is_scaled_as_what_was() -> None:
     dag = Dag("four", tuple(Stage(at, 4, 100, {"cpu": 1.0}) for at in range(4)))
-    planned = PlannedJob(source(), dag, 3.0, 3)
+    planned = PlannedJob(source().plan, dag, 3.0, 3)
     twice = Progress(4, 4, 4, 800, 200)
     assert planned.update({0: twice, 1: twice, 2: Progress(4, 4, 4, 8000, 2000), 3: IDLE})
     assert planned.duration_ms == {0: 200.0, 1: 200.0, 2: 2000.0, 3: 200.0}
@@ -160,7 +160,7 @@ def test_a_plan_wrong_again_and_again_is_dropped() -> None:
 
 
 def test_relative_scores_give_the_next_task_of_a_job_one_however_far_the_job_is() -> None:
-    planned = PlannedJob(source(), MOTIVATING, 3.0, 3)
+    planned = PlannedJob(source().plan, MOTIVATING, 3.0, 3)
     ended = Progress(1, 1, 1, 20, 0)
     late = {stage: ended if stage != 6 else IDLE for stage in range(7)}
     assert planned.scores(late)[6] == 0.0
