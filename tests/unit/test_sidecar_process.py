@@ -329,7 +329,7 @@ def test_the_connection_file_goes_at_every_end(
                 raise RuntimeError("as asked")
             return super().wait()
 
-    monkeypatch.setattr(process, "_start", lambda *_: Ending(4711))
+    monkeypatch.setattr(process, "_start", lambda *_: Ending())
     if end == "an exception":
         with pytest.raises(RuntimeError):
             process.run_external(file, None)

@@ -233,7 +233,7 @@ class Record:
         A vertex's lowest number is for failed tasks, which a plan wants at once.
         """
         found: dict[int, tuple[int, int, int, int, float]] = {}
-        scores = {}
+        scores: dict[int, float] = {}
         if self.job is not None and plans.scores:
             scores = self.job.scores(self.progress(), relative=plans.relative_scores)
         for vertex in self.request.vertices:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
 
 import requests
 
@@ -38,7 +37,7 @@ from treadle.history.profile import DurationSketch, JobRun, StageRun, recurrence
 from treadle.history.reader import HistoryReader, export_warning, ownership_warning
 from treadle.history.sources import SourceContent
 from treadle.history.store import ProfileStore
-from treadle.yarn.pages import open_session, refusal_of, why_failed
+from treadle.yarn.pages import checked_address, open_session, refusal_of, why_failed
 
 TASKS_MAX: Final = 100
 """Maximum number of tasks of a stage whose attempts are requested."""
@@ -66,13 +65,7 @@ class HistoryServer:
         Raises:
             UserError: the address is invalid.
         """
-        try:
-            parts = urlsplit(address if "://" in address else f"http://{address}")
-        except ValueError:
-            parts = urlsplit("")
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise UserError(f"--history-server {address}: write it as http://HOST:19888")
-        self._url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._url = checked_address(address, "--history-server", "http://HOST:19888")
         self._session = session or open_session(ca)
         self._job_ends_s = float("inf")
 

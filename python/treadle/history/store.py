@@ -99,7 +99,8 @@ def sample_at(samples: Samples, row: int) -> Sample:
 def samples_event(rows: list[tuple[int, Sample]]) -> Samples:
     """Return the event of samples, each with the index of its application."""
     columns = zip(*((application, *sample) for application, sample in rows), strict=True)
-    return filled(Samples, len(rows), **dict(zip(("application", *Sample._fields), columns, strict=True)))
+    named: dict[str, Any] = dict(zip(("application", *Sample._fields), columns, strict=True))
+    return filled(Samples, len(rows), **named)
 
 
 PRUNE_EVERY: Final = 256

@@ -57,7 +57,7 @@ def run_managed(config: Path | None) -> int:
         Thread(target=_end_with, args=(stdin.fileno(), cache, closing), name="stdin", daemon=True).start()
         server = _start(greeting, config, closing)
         signal.signal(signal.SIGTERM, lambda *_: _end_by_signal(cache, closing))
-        say(out, ready=True, port=server.port(), pid=os.getpid(), version=__version__)
+        say(out, ready=True, port=server.port, pid=os.getpid(), version=__version__)
     except UserError as error:
         line = "; ".join(str(error).splitlines())
         _log.error("%s", line)
@@ -93,8 +93,8 @@ def run_external(connection_file: Path, config: Path | None, group: str | None =
         server = _start(Greeting(secret=secret), config, closing)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: server.end(0))
-        file.write(server.port(), secret)
-        _log.info("ready: process %d listens on port %d, see %s", os.getpid(), server.port(), connection_file)
+        file.write(server.port, secret)
+        _log.info("ready: process %d listens on port %d, see %s", os.getpid(), server.port, connection_file)
         return server.wait()
     finally:
         close_all(closing, "the sidecar was ended")
@@ -152,14 +152,11 @@ def kernel_cache(config: Path | None) -> KernelCache:
 class Serving:
     """A running server, and the event that ends the process."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self) -> None:
+        self.port = 0
+        """The port it listens on."""
         self._ended = Event()
         self._code = 0
-
-    def port(self) -> int:
-        """Return the port it listens on."""
-        return self._port
 
     def end(self, code: int) -> None:
         """End the process with an exit code; for any thread and for signal handlers."""
@@ -189,11 +186,11 @@ def _start(greeting: Greeting, config: Path | None, closing: list[Close]) -> Ser
     # Imported late: a wrong greeting should be reported at once.
     from treadle.live.server import LoopbackServer
 
-    serving: list[Serving] = []
-    server = LoopbackServer(bytes.fromhex(greeting.secret), decide, on_failure=lambda: serving[0].end(EXIT_FAILED))
+    serving = Serving()
+    server = LoopbackServer(bytes.fromhex(greeting.secret), decide, on_failure=lambda: serving.end(EXIT_FAILED))
     server.start()
-    serving.append(Serving(server.chosen_port()))
-    return serving[0]
+    serving.port = server.chosen_port()
+    return serving
 
 
 @loading()

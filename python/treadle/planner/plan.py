@@ -47,23 +47,8 @@ class Workspace:
         self, part: I64, code: tuple[int, int, int], forward_priority: I64, backward_priority: I64, steps: int = 3
     ) -> int:
         """Build a schedule with T first; ``code`` is order, direction of T, direction of S. Returns its makespan."""
-        order, troublesome, siblings = code
-        return self._in_space(
-            lambda: construct(
-                self.problem,
-                self.turned,
-                self.space,
-                self.schedule,
-                self.order,
-                part,
-                order,
-                troublesome,
-                siblings,
-                steps,
-                forward_priority,
-                backward_priority,
-            )
-        )
+        how = (part, *code, steps, forward_priority, backward_priority)
+        return self._in_space(lambda: construct(self.problem, self.turned, self.space, self.schedule, self.order, *how))
 
     def justify(self, stages: I64, passes: int) -> int:
         """Place stages in the order of a list and improve that ``passes`` times; the list becomes the result's."""

@@ -164,8 +164,8 @@ def address_of(rm: str) -> str:
     return (rm if "://" in rm else f"http://{rm}").rstrip("/")
 
 
-def checked_address(rm: str) -> str:
-    """Return `address_of` a valid address.
+def checked_address(rm: str, option: str = "--rm", example: str = "http://HOST:PORT") -> str:
+    """Return `address_of` a valid address, which an option names.
 
     Raises:
         UserError: it is invalid.
@@ -177,7 +177,7 @@ def checked_address(rm: str) -> str:
     except ValueError:  # an invalid address or port
         valid = False
     if not valid:
-        raise UserError(f"--rm {rm}: write it as http://HOST:PORT")
+        raise UserError(f"{option} {rm}: write it as {example}")
     return url
 
 
