@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cli import Cli
 from tests.support.files import written
 
 from treadle.cli import main
@@ -66,15 +67,11 @@ def test_the_wheel_has_no_laboratory() -> None:
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["python/treadle"]
 
 
-def test_lab_is_a_command_where_its_package_lies_beside_treadle(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main.run(["--help"]) == 0
-    assert "  lab " in capsys.readouterr().out
+def test_lab_is_a_command_where_its_package_lies_beside_treadle(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    assert "  lab " in cli(["--help"]).out
     assert main.run(["lab", "gains", "--help"]) == 0
     monkeypatch.setattr(main, "LABORATORY", "not_beside")
-    assert main.run(["--help"]) == 0
-    assert "  lab " not in capsys.readouterr().out
+    assert "  lab " not in cli(["--help"]).out
 
 
 def test_every_command_has_help_without_the_engine_and_only_what_draws_imports_matplotlib() -> None:
@@ -97,9 +94,8 @@ def test_every_command_has_help_without_the_engine_and_only_what_draws_imports_m
 
 
 @pytest.mark.parametrize("group", ["lab", "lab/reproduce", "lab/bench"])
-def test_a_group_of_files_lists_its_commands(group: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run([*group.split("/"), "--help"]) == 0
-    out = capsys.readouterr().out
+def test_a_group_of_files_lists_its_commands(group: str, cli: Cli) -> None:
+    out = cli([*group.split("/"), "--help"]).out
     listed = main.commands(CLI / group)
     assert len(listed) > 2
     for name, summary in listed.items():
@@ -330,18 +326,16 @@ def test_a_policy_is_judged_by_whole_intervals_against_the_best_stock_order() ->
     assert words({1: 9.5, 2: 9.5, 3: 9.5}, "gap") == {"failed"}
 
 
-def test_a_policy_gets_a_verdict_on_each_bullet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_gets_a_verdict_on_each_bullet(tmp_path: Path, cli: Cli) -> None:
     document = json.loads(KEPT.read_text("utf-8"))
     document["rows"] = [group for group in document["rows"] if "GPU" in group["x"]]
     kept = written(tmp_path / "gpu.json", json.dumps(document))
-    assert main.run(["lab", "gains", "--from", str(kept), "--policy", "srpt"]) == 0
-    said = capsys.readouterr().out
+    said = cli(["lab", "gains", "--from", str(kept), "--policy", "srpt"]).out
     assert "behind fair on Spark" in said and "failed" in said
     assert main.run(["lab", "gains", "--from", str(kept), "--policy", "no-such"]) == 2
 
 
-def test_a_file_that_is_not_of_rows_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_of_rows_is_refused(tmp_path: Path, cli: Cli) -> None:
     other = tmp_path / "other.json"
     other.write_text("[]")
-    assert main.run(["lab", "gains", "--from", str(other)]) == 2
-    assert f"--from: {other}: not rows of --out" in capsys.readouterr().err
+    assert f"--from: {other}: not rows of --out" in cli(["lab", "gains", "--from", str(other)], 2).err

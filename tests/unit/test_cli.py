@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from rich.table import Table
+from tests.support.cli import Cli
 from tests.support.files import written
 from tests.support.fresh_process import knows_all_parts
 from tests.support.pages import answering, as_shown
@@ -96,18 +97,16 @@ def found_in_sidecar(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     monkeypatch.setattr("treadle.cli.explain.ask_sidecar_of", lambda *_: OBSERVATION | changes)
 
 
-def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def mistake(cli: Cli, *arguments: str) -> str:
     """Return what is said of a mistake: one line, and nothing on standard output."""
-    assert run(arguments) == 2
-    captured = capsys.readouterr()
+    captured = cli(arguments, 2)
     assert captured.out == ""
     assert "Traceback" not in captured.err
     return captured.err.strip()
 
 
-def test_help_lists_every_command_and_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--help"]) == 0
-    out = capsys.readouterr().out
+def test_help_lists_every_command_and_what_it_does(cli: Cli) -> None:
+    out = cli(["--help"]).out
     sources = main.sources()
     # a wheel has no laboratory
     panels = [title for title in main.PANELS if title != "In a checkout" or len(sources) > 1]
@@ -120,43 +119,34 @@ def test_help_lists_every_command_and_what_it_does(capsys: pytest.CaptureFixture
         assert f"  {name} " in out
 
 
-@pytest.mark.parametrize(
-    "words", [["--help"], *([name, "--help"] for name in ("engines", "paths", "policy", "sidecar", "status"))]
-)
-def test_help_imports_nothing_heavy(words: list[str]) -> None:
+def test_help_imports_nothing_heavy_and_no_command_s_help_the_engine() -> None:
+    """Nor does what commands on a cluster or a workload need."""
+    light = ["--help", *(f"{name} --help" for name in ("engines", "paths", "policy", "sidecar", "status"))]
     code = (
-        f"import sys; from treadle.cli.main import run; run({words});"
-        "print(sorted({'numba', 'numpy', 'requests', 'yaml', 'matplotlib', 'py4j', 'treadle_lab'} & set(sys.modules)))"
+        "import sys\n"
+        "from treadle.cli.main import run\n"
+        "heavy = {'numba', 'numpy', 'requests', 'yaml', 'matplotlib', 'py4j', 'treadle_lab'}\n"
+        f"for words in {light}:\n"
+        "    assert run(words.split()) == 0 and not heavy & set(sys.modules), words\n"
+        f"for name in {sorted(commands())}:\n"
+        "    assert run([name, '--help']) == 0 and 'numba' not in sys.modules, name\n"
+        "import treadle.admin.doctor, treadle.admin.policy_use, treadle.admin.sidecars, treadle.plots\n"
+        "assert 'numba' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=120)
-    assert done.stdout.splitlines()[-1] == "[]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stderr == ""
 
 
-@pytest.mark.parametrize("name", sorted(commands()))
-def test_every_command_has_help_without_the_engine(name: str) -> None:
-    code = f"import sys; from treadle.cli.main import run; print(run(['{name}', '--help']), 'numba' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=120)
-    assert done.stdout.splitlines()[-1] == "0 False"
-
-
-@pytest.mark.parametrize("name", ["admin.doctor", "admin.policy_use", "admin.sidecars", "plots"])
-def test_what_commands_on_a_cluster_or_a_workload_need_imports_no_engine(name: str) -> None:
-    code = f"import sys, treadle.{name}; print('numba' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=120)
-    assert done.stdout == "False\n"
-
-
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--version"]) == 0
-    assert capsys.readouterr().out == f"treadle {__version__}\n"
+def test_version(cli: Cli) -> None:
+    assert cli(["--version"]).out == f"treadle {__version__}\n"
 
 
 @pytest.mark.parametrize(
     "arguments",
     [["nothing"], ["paths", "--x"], ["policy", "check"], ["policy", "nothing"], ["lab", "reproduce", "nothing"]],
 )
-def test_a_wrong_command_line_is_a_mistake(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    assert "Error" in mistake(capsys, *arguments)
+def test_a_wrong_command_line_is_a_mistake(cli: Cli, arguments: list[str]) -> None:
+    assert "Error" in mistake(cli, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -169,18 +159,15 @@ def test_a_wrong_command_line_is_a_mistake(capsys: pytest.CaptureFixture[str], a
         (["--managed", "--connection-group", "g"], "--connection-group belongs to --external"),
     ],
 )
-def test_a_sidecar_needs_one_mode(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
-    assert mistake(capsys, "sidecar", "run", *arguments) == said
+def test_a_sidecar_needs_one_mode(cli: Cli, arguments: list[str], said: str) -> None:
+    assert mistake(cli, "sidecar", "run", *arguments) == said
 
 
-def test_a_policy_is_checked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_policy_is_checked(cli: Cli, tmp_path: Path) -> None:
     file = written(tmp_path / "treadle.yaml", "policy: {fit: {kind: packing}}\n")
-    assert run(["policy", "check", str(file)]) == 0
-    assert capsys.readouterr().out.startswith(f"{file}: OK (gate=all ")
+    assert cli(["policy", "check", str(file)]).out.startswith(f"{file}: OK (gate=all ")
     file.write_text("policy:\n  fit:\n    kind: packng\n")
-    assert mistake(capsys, "policy", "check", str(file)).startswith(
-        f"{file}:3: policy.fit.kind: 'packng' is not one of"
-    )
+    assert mistake(cli, "policy", "check", str(file)).startswith(f"{file}:3: policy.fit.kind: 'packng' is not one of")
 
 
 def test_the_jar_is_found_where_it_was_built_or_carried(tmp_path: Path) -> None:
@@ -209,25 +196,31 @@ def test_the_jar_is_found_where_it_was_built_or_carried(tmp_path: Path) -> None:
         shim_jar(package, "1.2")
 
 
-def test_status_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    assert run(["status", "--rm", rm]) == 0
-    out = capsys.readouterr().out
+def test_status_is_shown(cli: Cli, rm: str) -> None:
+    out = cli(["status", "--rm", rm]).out
     for text in ("observe_only", "lease held", "rejected, node full", "places containers"):
         assert text in out
-    assert run(["status", "--rm", f"http://{rm}/", "--output=json"]) == 0
-    assert json.loads(capsys.readouterr().out) == TREADLE
+    assert json.loads(cli(["status", "--rm", f"http://{rm}/", "--output=json"]).out) == TREADLE
 
 
-def test_status_does_not_count_proposals_that_observing_repeats(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+def test_status_does_not_count_proposals_that_observing_repeats(cli: Cli, rm: str) -> None:
     Page.beans["Treadle"]["Observed"] = 8
-    assert run(["status", "--rm", rm]) == 0
-    assert "8" not in capsys.readouterr().out
+    assert "8" not in cli(["status", "--rm", rm]).out
 
 
-def test_a_sidecar_that_starts_is_no_error(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["Treadle"] |= {"Schedules": 0, "Mode": "enforce", "SidecarStarts": 1, "LeaseFlips": 0}
-    assert run(["status", "--rm", rm]) == 0
-    assert "no engine holds the lease; the sidecar is starting" in " ".join(capsys.readouterr().out.split())
+@pytest.mark.parametrize(
+    ("bean", "said"),
+    [
+        (
+            {"Schedules": 0, "Mode": "enforce", "SidecarStarts": 1, "LeaseFlips": 0},
+            "no engine holds the lease; the sidecar is starting",
+        ),
+        ({"Warnings": "jobs are not remembered: /store: no space"}, "jobs are not remembered: /store: no space"),
+    ],
+)
+def test_a_sidecar_that_starts_or_warns_is_no_error(bean: dict[str, Any], said: str, cli: Cli, rm: str) -> None:
+    Page.beans["Treadle"] |= bean
+    assert said in " ".join(cli(["status", "--rm", rm]).out.split())
 
 
 @pytest.mark.parametrize(
@@ -244,20 +237,18 @@ def test_that_no_engine_answers_is_an_error(
 
 
 @pytest.mark.parametrize("kind", ["Refusal", "LastError"])
-def test_why_it_does_not_schedule_is_said_once(capsys: pytest.CaptureFixture[str], rm: str, kind: str) -> None:
+def test_why_it_does_not_schedule_is_said_once(cli: Cli, rm: str, kind: str) -> None:
     why = "the engine places nothing"
     Page.beans["Treadle"] |= {"Schedules": 0, "Mode": "enforce", f"{kind}": why}
     if kind == "Refusal":
         Page.beans["Treadle"]["LastError"] = why
     Page.beans["Treadle"]["LastErrorTime"] = "2026-01-31T12:00:00Z"
-    assert run(["status", "--rm", rm]) == 0
-    shown = capsys.readouterr().out
+    shown = cli(["status", "--rm", rm]).out
     assert shown.count(why) == 1
     assert "YARN's CapacityScheduler: " in shown
     assert "2026-01-31T12:00:00Z" in shown
     Page.beans["Treadle"]["LastError"] = "settings 3 refused"
-    assert run(["status", "--rm", rm]) == 0
-    assert capsys.readouterr().out.count("settings 3 refused") == 1
+    assert cli(["status", "--rm", rm]).out.count("settings 3 refused") == 1
 
 
 @pytest.mark.parametrize(
@@ -278,9 +269,8 @@ def test_one_line_says_whether_treadle_schedules(bean: dict[str, Any], reason: s
     assert bool(why_not(bean)) == bool(reason)
 
 
-def test_an_observation_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    assert run(["observe", "--rm", rm]) == 0
-    captured = capsys.readouterr()
+def test_an_observation_is_shown(cli: Cli, rm: str) -> None:
+    captured = cli(["observe", "--rm", rm])
     for text in (
         "Since 2023-11-14 22:13:20 UTC the CapacityScheduler has placed 6 containers.",
         "queue root.a",
@@ -291,28 +281,21 @@ def test_an_observation_is_shown(capsys: pytest.CaptureFixture[str], rm: str) ->
         assert text in captured.out
     assert not re.search(r"[a-z]_[a-z]|[A-Z]_[A-Z]", captured.out.replace("observe_only", "")), "no names of fields"
     assert captured.err == ""
-    assert run(["observe", "--rm", rm, "--output=json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"mode": "observe_only", **OBSERVATION}
+    assert json.loads(cli(["observe", "--rm", rm, "--output=json"]).out) == {"mode": "observe_only", **OBSERVATION}
 
 
 @pytest.mark.parametrize("name", ["root.a", "TEZ"])
-def test_each_container_is_in_one_column_of_an_observation(
-    name: str, capsys: pytest.CaptureFixture[str], rm: str
-) -> None:
-    assert run(["observe", "--rm", rm]) == 0
-    row = next(line for line in capsys.readouterr().out.splitlines() if name in line)
+def test_each_container_is_in_one_column_of_an_observation(name: str, cli: Cli, rm: str) -> None:
+    row = next(line for line in cli(["observe", "--rm", rm]).out.splitlines() if name in line)
     # of 6 placements by the stock scheduler 3 agreed, 1 went to another node, 2 were not proposed
     for text in ("3 (50 %)", "1 (17 %)", "2 (33 %)", "3, by 1.5 s", "1, by 0.2 s"):
         assert text in row
 
 
-def test_losses_are_said_where_the_figures_are(
-    capsys: pytest.CaptureFixture[str], rm: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_losses_are_said_where_the_figures_are(cli: Cli, rm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = "earlier figures are lost: /f: damaged"
     found_in_sidecar(monkeypatch, warnings=[lost], interruptions=2, interrupted_ms=65_400, forgotten=4)
-    assert run(["observe", "--rm", rm]) == 0
-    printed = capsys.readouterr()
+    printed = cli(["observe", "--rm", rm])
     out = " ".join(printed.out.split())
     assert printed.err == f"warning: {lost}\n"
     missed = (
@@ -322,67 +305,44 @@ def test_losses_are_said_where_the_figures_are(
     assert "Not compared, too many at once: 4." in out
 
 
-def test_in_other_modes_nobody_is_asked(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["Treadle"]["Mode"] = "enforce"
-    assert run(["observe", "--rm", rm]) == 0
-    sentence = "The mode is enforce: treadle observe compares only in mode observe_only.\n"
-    assert capsys.readouterr().out == sentence
-    assert run(["status", "--rm", rm]) == 0
-    assert "compared" not in capsys.readouterr().out
-
-
-def test_nothing_placed_is_one_sentence(
-    capsys: pytest.CaptureFixture[str], rm: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_placed_is_one_sentence(cli: Cli, rm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found_in_sidecar(monkeypatch, stock_placements=0)
-    assert run(["observe", "--rm", rm]) == 0
-    assert capsys.readouterr().out == "The CapacityScheduler has placed nothing yet.\n"
+    assert cli(["observe", "--rm", rm]).out == "The CapacityScheduler has placed nothing yet.\n"
 
 
 def test_placements_that_are_not_compared_yet_have_no_percentages(
-    capsys: pytest.CaptureFixture[str], rm: str, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, rm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     none = dict.fromkeys(AGREEMENT, 0)
     found_in_sidecar(monkeypatch, total=none, by_queue={"root.a": none}, by_framework={})
-    assert run(["observe", "--rm", rm]) == 0
-    assert "%" not in capsys.readouterr().out
+    assert "%" not in cli(["observe", "--rm", rm]).out
 
 
-def test_an_observation_of_another_version_is_refused(
-    capsys: pytest.CaptureFixture[str], rm: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_observation_of_another_version_is_refused(cli: Cli, rm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found_in_sidecar(monkeypatch, total={"agreed": 3})
-    assert "of another release" in mistake(capsys, "observe", "--rm", rm)
+    assert "of another release" in mistake(cli, "observe", "--rm", rm)
 
 
-def test_status_names_the_ready_made_policy(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+def test_status_names_the_ready_made_policy(cli: Cli, rm: str) -> None:
     kinds = "gate=all share=hdrf order=srpt fit=packing estimate=observed"
     Page.beans["Treadle"]["Policy"] = kinds
-    assert run(["status", "--rm", rm]) == 0
-    assert f"as hdrf-srpt: {kinds}" in capsys.readouterr().out
+    assert f"as hdrf-srpt: {kinds}" in cli(["status", "--rm", rm]).out
     Page.beans["Treadle"]["Policy"] = "gate=pilots share=capacity order=mlfq fit=packing estimate=pilots"
-    assert run(["status", "--rm", rm]) == 0
-    assert "as slearn or slearn-history: gate=pilots" in capsys.readouterr().out, "they differ in parameters alone"
+    assert "as slearn or slearn-history: gate=pilots" in cli(["status", "--rm", rm]).out, (
+        "they differ in parameters alone"
+    )
     Page.beans["Treadle"]["Policy"] = "gate=all share=none order=mine.py:Mine fit=packing estimate=none"
-    assert run(["status", "--rm", rm]) == 0
-    shown = capsys.readouterr().out
+    shown = cli(["status", "--rm", rm]).out
     assert "gate=all share=none" in shown
     assert "as " not in shown
 
 
-def test_status_shows_what_the_engine_warns_of(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["Treadle"]["Warnings"] = "jobs are not remembered: /store: no space"
-    assert run(["status", "--rm", rm]) == 0
-    assert "jobs are not remembered: /store: no space" in " ".join(capsys.readouterr().out.split())
-
-
 @pytest.mark.parametrize("mode", ["enforce", "off"])
-def test_in_another_mode_observe_is_one_sentence(mode: str, capsys: pytest.CaptureFixture[str], rm: str) -> None:
+def test_in_another_mode_observe_is_one_sentence(mode: str, cli: Cli, rm: str) -> None:
     Page.beans["Treadle"]["Mode"] = mode
-    assert run(["observe", "--rm", rm]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == f"The mode is {mode}: treadle observe compares only in mode observe_only.\n"
-    assert captured.err == ""
+    sentence = f"The mode is {mode}: treadle observe compares only in mode observe_only.\n"
+    assert cli(["observe", "--rm", rm]) == (sentence, "")
+    assert "compared" not in cli(["status", "--rm", rm]).out
 
 
 @pytest.mark.parametrize(
@@ -396,11 +356,9 @@ def test_in_another_mode_observe_is_one_sentence(mode: str, capsys: pytest.Captu
         (b'{"beans": []}', "has no bean Treadle: it runs without Treadle"),
     ],
 )
-def test_a_page_of_something_else_is_a_mistake(
-    capsys: pytest.CaptureFixture[str], rm: str, body: bytes, said: str
-) -> None:
+def test_a_page_of_something_else_is_a_mistake(cli: Cli, rm: str, body: bytes, said: str) -> None:
     Page.body = body
-    assert said in mistake(capsys, "observe", "--rm", rm)
+    assert said in mistake(cli, "observe", "--rm", rm)
 
 
 @pytest.mark.parametrize(
@@ -413,11 +371,8 @@ def test_a_page_of_something_else_is_a_mistake(
         ("http://rm:none", "write it as http://HOST:PORT"),
     ],
 )
-def test_an_address_of_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str], address: str, said: str) -> None:
-    assert said in mistake(capsys, "status", "--rm", address)
-
-
-# Options that belong together stand where the parameter does that gets what is made of them.
+def test_an_address_of_nothing_is_a_mistake(cli: Cli, address: str, said: str) -> None:
+    assert said in mistake(cli, "status", "--rm", address)
 
 
 # Every command that reads a treadle.yaml knows all parts when nothing else was imported before it.
@@ -517,9 +472,7 @@ def test_tables_show_only_what_is_printable(monkeypatch: pytest.MonkeyPatch) -> 
     assert not {"\x1b", "\x07", "\r", "\u202e"} & set(shown)
 
 
-def test_errors_that_quote_others_are_printable(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_that_quote_others_are_printable(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     def application(_: object) -> object:
         def fail(**_: object) -> None:
             raise UserError(f"first line\n{EVIL}")
@@ -527,8 +480,7 @@ def test_errors_that_quote_others_are_printable(
         return fail
 
     monkeypatch.setattr(main, "application", application)
-    assert main.run(["status"]) == 2
-    said = capsys.readouterr().err
+    said = cli(["status"], 2).err
     assert said.startswith("first line\n")
     assert not {"\x1b", "\x07", "\r", "\u202e"} & set(said)
 

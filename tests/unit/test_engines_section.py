@@ -445,13 +445,12 @@ def _rm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "_owners", lambda rm, ca: APPLICATIONS)
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert run(["engines", *arguments]) == 0
-    return capsys.readouterr().out
+def said(cli: Cli, *arguments: str) -> str:
+    return cli(["engines", *arguments]).out
 
 
-def test_each_engine_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys)
+def test_each_engine_is_a_row(cli: Cli) -> None:
+    text = said(cli)
     assert "2 applications" in text
     assert "nothing: service stands in" in text
     assert "25.0 %" in text
@@ -461,8 +460,8 @@ def test_each_engine_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
         assert figure in text
 
 
-def test_figures_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    service, batch = json.loads(said(capsys, "--output=json"))["engines"]
+def test_figures_as_json(cli: Cli) -> None:
+    service, batch = json.loads(said(cli, "--output=json"))["engines"]
     assert (service["busy"], service["conflicts"], service["conflict_fraction"], service["not_owner"]) == (
         0.25,
         4,
@@ -486,26 +485,26 @@ def test_figures_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         ),
     ],
 )
-def test_who_serves_an_application(capsys: pytest.CaptureFixture[str], application: str, text: str) -> None:
-    assert text in said(capsys, "--app", application)
+def test_who_serves_an_application(cli: Cli, application: str, text: str) -> None:
+    assert text in said(cli, "--app", application)
     home = APPLICATIONS[application][0]
-    assert json.loads(said(capsys, "--app", application, "--output=json"))["home"] == home
+    assert json.loads(said(cli, "--app", application, "--output=json"))["home"] == home
 
 
 @pytest.mark.parametrize("given", ["0002", "1_0002"])
-def test_an_application_may_be_named_by_the_end_of_its_id(given: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "application_1_0002 is served by service" in said(capsys, "--app", given)
-    assert json.loads(said(capsys, "--app", given, "--output=json"))["application"] == "application_1_0002"
+def test_an_application_may_be_named_by_the_end_of_its_id(given: str, cli: Cli) -> None:
+    assert "application_1_0002 is served by service" in said(cli, "--app", given)
+    assert json.loads(said(cli, "--app", given, "--output=json"))["application"] == "application_1_0002"
 
 
 def test_an_application_that_nobody_serves_is_a_mistake(cli: Cli) -> None:
     assert "is not served by any engine" in cli(["engines", "--app", "application_1_0004"], 2).err
 
 
-def test_one_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_engine(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     of_bean(monkeypatch, Schedules=1, Engines="")
-    assert "one engine serves all applications" in said(capsys)
-    assert "one engine serves all applications" in said(capsys, "--app", "application_1_0001")
+    assert "one engine serves all applications" in said(cli)
+    assert "one engine serves all applications" in said(cli, "--app", "application_1_0001")
 
     def no_bean(rm: str, ca: object) -> dict[str, Any]:
         raise UserError("it runs without Treadle")
@@ -517,10 +516,10 @@ def test_one_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("arguments", [(), ("--app", "application_1_0001")])
 def test_one_engine_that_does_not_schedule_serves_nobody(
-    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     of_bean(monkeypatch, Schedules=0, Mode="off")
-    text = said(capsys, *arguments)
+    text = said(cli, *arguments)
     assert "the one engine serves no application now: the mode is off" in text
     assert "serves all" not in text
 

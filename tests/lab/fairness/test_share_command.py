@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.support.cli import Cli
 from tests.support.files import written
-
-from treadle.cli.main import run
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "share"
 POOL = "resources: {cpu: 10, gpu: 10}\n"
@@ -14,13 +14,16 @@ LEAF = POOL + "tree: {a: {demand: {cpu: 1}}}\n"
 DEEP = f"{POOL}tree: {''.join(f'{{a{at}: {{children: ' for at in range(90))}{{z: {{demand: {{cpu: 1}}}}}}{'}}' * 90}"
 
 
-def share(*arguments: str | Path) -> int:
-    return run(["lab", "share", *map(str, arguments)])
+def answer_of(cli: Cli, file: Path, *options: str) -> Any:
+    return json.loads(cli(["lab", "share", str(file), "--output=json", *options]).out)
 
 
-def test_json_is_as_documented(capsys: pytest.CaptureFixture[str]) -> None:
-    assert share(EXAMPLES / "test-a.yaml", "--output=json") == 0
-    start, gone, back = json.loads(capsys.readouterr().out)["steps"]
+def mistake(cli: Cli, file: Path, *options: str) -> str:
+    return cli(["lab", "share", str(file), *options], 2).err
+
+
+def test_json_is_as_documented(cli: Cli) -> None:
+    start, gone, back = answer_of(cli, EXAMPLES / "test-a.yaml")["steps"]
     assert start["event"] is None
     assert start["settled"] is True
     assert start["leaves"] == {
@@ -34,22 +37,22 @@ def test_json_is_as_documented(capsys: pytest.CaptureFixture[str]) -> None:
     assert back["leaves"] == start["leaves"]
 
 
-def test_the_algorithm_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    assert share(EXAMPLES / "test-a.yaml", "--output=json", "--algorithm", "drf-naive") == 0
-    answer = json.loads(capsys.readouterr().out)
+def test_the_algorithm_is_chosen(cli: Cli) -> None:
+    answer = json.loads(
+        cli(["lab", "share", str(EXAMPLES / "test-a.yaml"), "--output=json", "--algorithm", "drf-naive"]).out
+    )
     assert answer["algorithm"] == "drf-naive"
     assert [leaf["tasks"] for leaf in answer["steps"][0]["leaves"].values()] == [10, 0, 10]
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_example_prints_a_table(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert share(example) == 0
-    printed = capsys.readouterr().out
+def test_every_example_prints_a_table(example: Path, cli: Cli) -> None:
+    printed = cli(["lab", "share", str(example)]).out
     assert "hdrf: at the start" in printed
     assert "dominant share" in printed
 
 
-def test_tasks_change_and_groups_leave(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tasks_change_and_groups_leave(tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "tree.yaml"
     file.write_text(
         "resources: {cpu: 12}\n"
@@ -58,8 +61,7 @@ def test_tasks_change_and_groups_leave(tmp_path: Path, capsys: pytest.CaptureFix
         "  c: {demand: {cpu: 1}, tasks: 4}\n"
         "events: [{tasks: {c: 1}}, {leave: g}, {tasks: {c: 100}}, {join: a}]\n"
     )
-    assert share(file, "--output=json") == 0
-    steps = json.loads(capsys.readouterr().out)["steps"]
+    steps = answer_of(cli, file)["steps"]
     tasks = [[leaf["tasks"] for leaf in step["leaves"].values()] for step in steps]
     assert tasks == [[4, 4, 4], [5.5, 5.5, 1], [0, 0, 1], [0, 0, 12], [6, 0, 6]]
     assert steps[1]["event"] == {"tasks": {"c": 1}}
@@ -111,24 +113,21 @@ def test_tasks_change_and_groups_leave(tmp_path: Path, capsys: pytest.CaptureFix
         ("servers: [{count: 1000000, cpu: 1}]\ntree: {a: {demand: {cpu: 1}}}", "write them as one pool"),
     ],
 )
-def test_a_mistake_is_reported_with_its_place_and_remedy(
-    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_reported_with_its_place_and_remedy(text: str, message: str, tmp_path: Path, cli: Cli) -> None:
     file = written(tmp_path / "tree.yaml", text)
-    assert share(file) == 2
-    told = capsys.readouterr().err
+    told = mistake(cli, file)
     assert message in told
     assert "Traceback" not in told
 
 
-def test_mistakes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert share(tmp_path / "none.yaml") == 2
-    assert "none.yaml: cannot be read: No such file or directory; check the path" in capsys.readouterr().err
-    assert share(EXAMPLES / "test-a.yaml", "--algorithm", "drf") == 2
-    assert "--algorithm: 'drf' is none; choose one of hdrf, " in capsys.readouterr().err
+def test_mistakes_on_the_command_line(tmp_path: Path, cli: Cli) -> None:
+    assert "none.yaml: cannot be read: No such file or directory; check the path" in mistake(
+        cli, tmp_path / "none.yaml"
+    )
+    said = mistake(cli, EXAMPLES / "test-a.yaml", "--algorithm", "drf")
+    assert "--algorithm: 'drf' is none; choose one of hdrf, " in said
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
-    assert share(tmp_path / "binary.yaml") == 2
-    assert "not UTF-8; save the file" in capsys.readouterr().err
+    assert "not UTF-8; save the file" in mistake(cli, tmp_path / "binary.yaml")
 
 
 @pytest.mark.parametrize(
@@ -139,19 +138,13 @@ def test_mistakes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
         ("test-b", {"n1.1": 10 / 3, "n2.1": 10 / 3, "n3.1": 10 / 3, "n3.2": 5, "n4.1": 5}),
     ],
 )
-def test_dynamic_hdrf_is_where_tasks_that_end_lead_to(
-    capsys: pytest.CaptureFixture[str], tree: str, leaves: dict[str, float]
-) -> None:
-    assert share(EXAMPLES / f"{tree}.yaml", "--output=json", "--algorithm", "hdrf-dynamic") == 0
-    found = json.loads(capsys.readouterr().out)["steps"][0]
+def test_dynamic_hdrf_is_where_tasks_that_end_lead_to(cli: Cli, tree: str, leaves: dict[str, float]) -> None:
+    found = answer_of(cli, EXAMPLES / f"{tree}.yaml", "--algorithm", "hdrf-dynamic")["steps"][0]
     assert {name: leaf["tasks"] for name, leaf in found["leaves"].items()} == leaves
 
 
 @pytest.mark.parametrize("algorithm", ["hdrf-dynamic", "drf-naive"])
-def test_too_many_leaves_for_an_algorithm_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], algorithm: str
-) -> None:
+def test_too_many_leaves_for_an_algorithm_are_refused(tmp_path: Path, cli: Cli, algorithm: str) -> None:
     leaves = "\n".join(f"  n{number}: {{demand: {{cpu: 1}}}}" for number in range(201))
     file = written(tmp_path / "tree.yaml", f"resources: {{cpu: 10}}\ntree:\n{leaves}\n")
-    assert share(file, "--algorithm", algorithm) == 2
-    assert "201 leaves" in capsys.readouterr().err
+    assert "201 leaves" in mistake(cli, file, "--algorithm", algorithm)
