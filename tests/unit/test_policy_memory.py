@@ -299,11 +299,11 @@ def test_the_thread_that_watches_is_not_woken_for_each_call(monkeypatch: pytest.
 
 def test_the_thread_that_watches_ends_when_there_is_nothing_to_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "IDLE_S", 0.01)
-    watch = Watchdog(60.0)
+    watch = Watchdog(5.0)
     assert watch(lambda: 3) == 3
     monitor = watch._monitor
     if monitor is not None:
-        monitor.join(180)  # it may have begun to wait for the end of the call, 60 s at most
+        monitor.join(180)  # it may have begun to wait for the end of the call, 5 s at most
         assert not monitor.is_alive()
     assert watch._monitor is None
     watch._left_s = 0.02
