@@ -6,17 +6,13 @@ An error in an object of a line names the field and the remedy (docs/graphene.md
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, PydanticCustomError
-from pydantic_core.core_schema import no_info_plain_validator_function
 
 from treadle.errors import UserError, nearest
 
@@ -49,6 +45,19 @@ class Stage:
     durations_ms: npt.NDArray[np.int64] | None = field(default=None, repr=False)
     """Duration of each task in ms, if known, shape (tasks,); None: all run ``duration_ms``."""
     name: str = ""
+
+    @classmethod
+    def measured(
+        cls,
+        id: int,  # noqa: A002 (as the field is called)
+        durations_ms: npt.NDArray[np.int64],
+        demand: Mapping[str, float],
+        parents: tuple[int, ...] = (),
+        name: str = "",
+    ) -> Stage:
+        """Return a stage of tasks, at least one, whose durations are known."""
+        mean_ms = round(float(durations_ms.mean()))
+        return cls(id, len(durations_ms), mean_ms, demand, parents, durations_ms=durations_ms, name=name)
 
     def durations(self) -> npt.NDArray[np.int64]:
         """Return how long each task runs, in milliseconds, shape (tasks,)."""
@@ -183,82 +192,20 @@ SHOWN_MAX: Final = 200
 
 
 class Line(BaseModel):
-    """Base of all objects: unknown fields are rejected rather than ignored."""
+    """Base of all objects: unknown fields are rejected rather than ignored; a number is a text too."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # a bound on texts makes pydantic reject halves of characters, which no file can hold
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, str_max_length=1 << 30)
 
 
 Read = TypeVar("Read", bound=Line)
 
-
-def _wrong(value: Any, remedy: str, why: str = "") -> PydanticCustomError:
-    context = {"shown": json.dumps(value)[:SHOWN_MAX] + why, "remedy": remedy}
-    return PydanticCustomError("given", "is {shown}; {remedy}", context)
-
-
-class Reads(ABC):
-    """Annotates a field with the reader of its value, and with the remedy if it is missing."""
-
-    remedy: str
-
-    @abstractmethod
-    def read(self, value: Any) -> Any:
-        """Return the value; raises the error of `_wrong`."""
-
-    def __get_pydantic_core_schema__(self, *_: Any) -> CoreSchema:
-        """Let pydantic call `read`."""
-        return no_info_plain_validator_function(self.read)
-
-
-class Whole(Reads):
-    """A whole number from ``low`` to ``high``; 2.0 is one."""
-
-    def __init__(self, low: int = 0, high: int = WHOLE_MAX) -> None:
-        self.low, self.high = low, high
-        self.remedy = f"give a whole number from {low} to {high}"
-
-    def read(self, value: Any) -> int:
-        """See the class."""
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not self.low <= value <= self.high or int(value) != value:
-            raise _wrong(value, self.remedy)
-        return int(value)
-
-
-class Amount(Reads):
-    """A finite number of at least 0."""
-
-    remedy = "give a number of 0 or more"
-
-    def read(self, value: Any) -> float:
-        """See the class."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-            raise _wrong(value, self.remedy)
-        return float(value)
-
-
-class Text(Reads):
-    """A text; an integer is converted."""
-
-    def __init__(self, remedy: str) -> None:
-        self.remedy = remedy
-
-    def read(self, value: Any) -> str:
-        """See the class."""
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            raise _wrong(value, self.remedy)
-        text = str(value)
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise _wrong(value, self.remedy, ", of which a character is half")
-        return text
-
-
-AMOUNTS_REMEDY: Final = 'give amounts by resource, such as {"cpu": 1.0}'
-Amounts: TypeAlias = dict[str, Annotated[float, Amount()]]
+Whole: TypeAlias = Annotated[int, Field(ge=0, le=WHOLE_MAX)]
+Amounts: TypeAlias = dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
 """Amounts by resource, finite and not negative."""
 
 _REMEDIES: Final = {
-    "dict_type": AMOUNTS_REMEDY,
+    "dict_type": 'give amounts by resource, such as {"cpu": 1.0}',
     "model_type": "give a list of objects",
     "list_type": "give a list",
     "tuple_type": "give a list",
@@ -298,17 +245,11 @@ def _explained(detail: Any, model: type[Line]) -> str:
         known = tuple(model.model_fields)
         return f"unknown; the fields are {', '.join(known)}{nearest(last, known)}"
     if kind == "missing":
-        remedies = [one.remedy for one in model.model_fields[last].metadata if isinstance(one, Reads)]
-        return f"missing; {remedies[0] if remedies else _kind_of(model.model_fields[last])}"
+        return "missing; write it"
     if kind == "too_short":
         return "empty; give at least one"
-    if kind in _REMEDIES:
-        return f"is {json.dumps(detail['input'])[:SHOWN_MAX]}; {_REMEDIES[kind]}"
-    return str(detail["msg"])
-
-
-def _kind_of(field: FieldInfo) -> str:
-    return _REMEDIES["list_type"] if get_origin(field.annotation) is tuple else AMOUNTS_REMEDY
+    remedy = _REMEDIES.get(kind, detail["msg"].replace("Input should be", "it must be"))
+    return f"is {json.dumps(detail['input'])[:SHOWN_MAX]}; {remedy}"
 
 
 def _inner(model: type[Line], step: str | int) -> type[Line]:
@@ -337,19 +278,19 @@ def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 TASKS_MAX: Final = 10_000_000
-Id: TypeAlias = Annotated[int, Whole(-WHOLE_MAX)]
+Id: TypeAlias = Annotated[int, Field(ge=-WHOLE_MAX, le=WHOLE_MAX)]
 
 
 class StageLine(Line):
     """A stage, as an object of a line."""
 
     id: Id
-    tasks: Annotated[int, Whole(0, TASKS_MAX)]
-    duration_ms: Annotated[int, Whole()]
+    tasks: Annotated[int, Field(ge=0, le=TASKS_MAX)]
+    duration_ms: Whole
     demand: Amounts
     parents: tuple[Id, ...] = ()
     one_to_one: tuple[Id, ...] = ()
-    name: Annotated[str, Text("give the stage a name, or none")] = ""
+    name: str = ""
 
     def stage(self) -> Stage:
         """Return the stage; duplicate IDs in a list count once."""
@@ -360,7 +301,7 @@ class StageLine(Line):
 class DagLine(Line):
     """A DAG and its machines, as a line."""
 
-    name: Annotated[str, Text("give the DAG a name")]
-    machines: Annotated[int, Whole(1, MACHINES_MAX)]
+    name: str
+    machines: Annotated[int, Field(ge=1, le=MACHINES_MAX)]
     capacity: Amounts
     stages: tuple[StageLine, ...] = Field(min_length=1)

@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from pydantic import Field
 
-from treadle.dag import Dag, DagError, Line, Stage, Text, Whole, checked, graph_of, ordered
+from treadle.dag import Dag, DagError, Line, Stage, Whole, checked, graph_of, ordered
 from treadle.errors import UserError
 from treadle.planner.construct import FORWARD, SCP
 from treadle.planner.graphene import Objective, labels, levels
@@ -219,13 +219,13 @@ def _finished(dag: Dag, problem: Problem, low: I64, length: int, proved: int, *,
     return finish(dag, work, "cpsat", Ranking(low, length, (), rows), bounds, 1)
 
 
-Vector: TypeAlias = tuple[Annotated[int, Whole()], ...]
+Vector: TypeAlias = tuple[Whole, ...]
 
 
 class ProjectLine(Line):
     """A project, as a line; the last four, known values of the source, are optional."""
 
-    id: Annotated[str, Text("give the instance an id")]
+    id: str
     name: Any = None
     cap: Vector
     dur: Vector = Field(min_length=1)

@@ -55,7 +55,7 @@ def test_tpchs_dags_are_read_from_the_checkout(monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(UserError, match="far enough"):
             CliRunner().invoke(graphene.app, arguments, catch_exceptions=False)
     assert folders == [DATA / "tpch-spark-cloudlab", None]
-    assert read_workload(DATA / "tpch-spark-cloudlab", size_gb=50, max_cores=50).jobs
+    assert read_workload(DATA / "tpch-spark-cloudlab").jobs
 
 
 def test_facebooks_jobs_are_read_from_the_checkout() -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from treadle.config.yaml_nodes import BYTES_MAX, YamlDocument
+from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.history.outcome import BrokenHistoryError, RefusedError, UnfinishedError
@@ -260,8 +260,7 @@ def _job(
         durations = _durations(stage, timed[-1].ordered, barrier_ms, seen)
         demand = {name: float(amount) for name, amount in zip(seen.resources, stage.demand, strict=False) if amount}
         above = tuple(number[parent] for parent in parents[at])
-        usual = round(float(durations.mean()))
-        made.append(Stage(number[at], len(durations), usual, demand, above, durations_ms=durations, name=at.name))
+        made.append(Stage.measured(number[at], durations, demand, above, at.name))
     framework = Framework.MAPREDUCE if one.framework is Recorded.MAPREDUCE else Framework.TEZ
     arrival_ms = one.submit_ms - seen.begin_ms
     dag = Dag(one.name, tuple(made))
@@ -453,14 +452,8 @@ def cluster_of(file: Path, *, trust_code: bool) -> Scenario:
 
     Raises:
         ConfigError: it cannot be read, or something in it is wrong.
-        UserError: the same.
     """
-    try:
-        with file.open("rb") as stream:
-            text = stream.read(BYTES_MAX).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"{file}: cannot be read: {why}; name a scenario") from error
+    text = text_of(file)
     value = YamlDocument(str(file), text).value
     if isinstance(value, dict) and "workload" not in value:
         text += f"\nworkload: {json.dumps(NOBODY)}\n"
@@ -565,8 +558,7 @@ def _job_of_history(run: JobRun, first_ms: int, generator: np.random.Generator) 
         durations = generator.permutation(_times(stage.durations if stage.alone is None else stage.alone))
         parents = tuple(sorted({number[name] for name in stage.parents if number.get(name, at) < at}))
         demand = _demand(run, stage) or CONTAINER
-        mean_ms = round(float(durations.mean()))
-        stages.append(Stage(at, len(durations), mean_ms, demand, parents, durations_ms=durations, name=stage.name))
+        stages.append(Stage.measured(at, durations, demand, parents, stage.name))
     key = run.key
     dag = Dag(key.name, tuple(stages))
     return Job(run.id, run.started_ms - first_ms, dag, _FRAMEWORKS[key.type], key.name, key.user, key.queue)

@@ -276,11 +276,8 @@ class _RecordingReader:
                 int(event.priority[at]),
             )
             if before is not None and before.path == queue_state.path:
-                queue_state.guaranteed, queue_state.maximum, queue_state.am_limit = (
-                    before.guaranteed,
-                    before.maximum,
-                    before.am_limit,
-                )
+                amounts = (before.guaranteed, before.maximum, before.am_limit)
+                queue_state.guaranteed, queue_state.maximum, queue_state.am_limit = amounts
             self.seen.queues[queue] = queue_state
 
     def _applications(self, event: events.Applications, *, begins: bool) -> None:

@@ -1,6 +1,6 @@
 """Measured workloads: Google's of 2011, Alibaba's of 2018, Facebook's (SWIM), and TPC-H's query DAGs on Spark.
 
-SWIM's samples have neither task counts nor durations; `SwimModel` derives them, by rules of its own.
+SWIM's samples have neither task counts nor durations; `swim_stages` derives them, by rules of its own.
 """
 
 from __future__ import annotations
@@ -92,15 +92,15 @@ def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[Google
         yield _task_row(place, fields, names)
 
 
-def read_google(path: Path, progress: Progress | None = None, machine: Mapping[str, float] = MACHINE) -> Workload:
+def read_google(path: Path, progress: Progress | None = None) -> Workload:
     """Read the extract: each job is one stage of its finished tasks.
 
-    Tasks unfinished in the window are omitted, since their durations are unknown; the notes have their number.
+    Tasks unfinished in the window are omitted, since their durations are unknown; the notes have their number. Requests
+    are fractions of `MACHINE`, rounded up to whole units.
 
     Args:
         path: the tasks table, or its folder.
         progress: called with the fraction that is read.
-        machine: the largest machine's resources; requests are fractions of it and are rounded up to whole units.
 
     Raises:
         WorkloadError: there is no tasks table, or a row is wrong.
@@ -110,7 +110,7 @@ def read_google(path: Path, progress: Progress | None = None, machine: Mapping[s
     for row in google_jobs(path, progress):
         tasks_wanted += row.tasks
         task_demand = {"memory-mb": row.memory, "vcores": row.cpu}
-        demand = {name: float(max(1, ceil(share * machine[name]))) for name, share in task_demand.items()}
+        demand = {name: float(max(1, ceil(share * MACHINE[name]))) for name, share in task_demand.items()}
         jobs.append(replace(google_job(row, demand, row.submit_ms), priority=row.priority))
     workload = arranged(jobs)
     missing = tasks_wanted - workload.tasks
@@ -122,8 +122,7 @@ def read_google(path: Path, progress: Progress | None = None, machine: Mapping[s
 
 def google_job(row: GoogleJob, demand: Mapping[str, float], arrival_ms: int) -> Job:
     """Return a row as a job of one stage: its finished tasks."""
-    mean_ms = round(float(row.durations_ms.mean()))
-    stage = Stage(0, row.finished, mean_ms, demand, durations_ms=row.durations_ms)
+    stage = Stage.measured(0, row.durations_ms, demand)
     tags = (f"class:{row.scheduling_class}", f"priority:{row.priority}", f"application:{row.logical_name}")
     name = row.job_name or row.logical_name
     return Job(str(row.id), arrival_ms, Dag(str(row.id), (stage,)), Framework.TEZ, name, row.user, tags=tags)
@@ -252,9 +251,7 @@ def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
     Raises:
         WorkloadError: a line is wrong, or there are too many tasks.
     """
-    file = path if path.is_file() else find_file(path, BATCH_TASKS_FILE)
-    if file is None:
-        raise wrong(path, "", f"there is no {BATCH_TASKS_FILE} (nor .xz or .gz) in the folder")
+    file = path if path.is_file() else needed_file(path, BATCH_TASKS_FILE, "it has the stages")
     stages: dict[str, list[BatchTask]] = {}
     total = 0
     for task in _batch_tasks(file, progress):
@@ -336,46 +333,33 @@ class SwimJob:
     input_path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SwimModel:
-    """The model of tasks and durations by bytes; every number is our assumption and can be set.
+BLOCK_MB: Final = 128.0
+REDUCE_MB: Final = 1024.0
+MB_PER_S: Final = 20.0
+START_MS: Final = 1_000
+SIDE_TASKS_MAX: Final = 10_000
+"""Maximum number of maps and of reduces in a job; beyond it tasks grow instead."""
 
-    A map for each block of input; a reduce for each ``reduce_mb`` of shuffled data, none without any. A task lasts
-    ``start_ms`` plus the time for its bytes at ``mb_per_s``: for a map its part of the input and of the shuffle (or of
-    the output, without reduces), for a reduce its part of the shuffle and of the output.
+
+def swim_stages(job: SwimJob) -> tuple[Stage, ...]:
+    """Return a job's maps and reduces by its bytes; every number is our assumption.
+
+    A map for each block of input; a reduce for each `REDUCE_MB` of shuffled data, none without any. A task lasts
+    `START_MS` plus the time for its bytes at `MB_PER_S`: for a map its part of the input and of the shuffle (or of the
+    output, without reduces), for a reduce its part of the shuffle and of the output.
     """
-
-    block_mb: float = 128.0
-    reduce_mb: float = 1024.0
-    mb_per_s: float = 20.0
-    start_ms: int = 1_000
-    tasks_max: int = 10_000
-    """Maximum number of maps and of reduces in a job; beyond it tasks grow instead."""
-
-    def __post_init__(self) -> None:
-        for name in ("block_mb", "reduce_mb", "mb_per_s"):
-            value = getattr(self, name)
-            if not 0.0 < value < float("inf"):
-                raise WorkloadError(f"{name} is {value}; it must be a number above 0")
-        if self.start_ms < 1 or self.tasks_max < 1:
-            raise WorkloadError("start_ms and tasks_max must be at least 1")
-
-    def stages(self, job: SwimJob, demand: Mapping[str, float]) -> tuple[Stage, ...]:
-        """Return the job's maps and reduces."""
-        read, moved, written = (size / MB for size in (job.input_bytes, job.shuffle_bytes, job.output_bytes))
-        maps = min(self.tasks_max, max(1, ceil(read / self.block_mb)))
-        reduces = min(self.tasks_max, ceil(moved / self.reduce_mb))
-        map_ms = self._task_ms((read + (moved if reduces else written)) / maps)
-        stages = [Stage(0, maps, map_ms, demand, name="map")]
-        if reduces:
-            stages.append(Stage(1, reduces, self._task_ms((moved + written) / reduces), demand, (0,), name="reduce"))
-        return tuple(stages)
-
-    def _task_ms(self, megabytes: float) -> int:
-        return self.start_ms + round(1000 * megabytes / self.mb_per_s)
+    read, moved, written = (size / MB for size in (job.input_bytes, job.shuffle_bytes, job.output_bytes))
+    maps = min(SIDE_TASKS_MAX, max(1, ceil(read / BLOCK_MB)))
+    reduces = min(SIDE_TASKS_MAX, ceil(moved / REDUCE_MB))
+    map_ms = _task_ms((read + (moved if reduces else written)) / maps)
+    stages = [Stage(0, maps, map_ms, CONTAINER, name="map")]
+    if reduces:
+        stages.append(Stage(1, reduces, _task_ms((moved + written) / reduces), CONTAINER, (0,), name="reduce"))
+    return tuple(stages)
 
 
-DEFAULT_MODEL: Final = SwimModel()
+def _task_ms(megabytes: float) -> int:
+    return START_MS + round(1000 * megabytes / MB_PER_S)
 
 
 def swim_jobs(path: Path, progress: Progress | None = None) -> Iterator[SwimJob]:
@@ -397,13 +381,8 @@ def swim_jobs(path: Path, progress: Progress | None = None) -> Iterator[SwimJob]
         yield SwimJob(fields[0], submit_ms, read, moved, written, "".join(fields[6:]))
 
 
-def read_swim(
-    path: Path,
-    progress: Progress | None = None,
-    model: SwimModel = DEFAULT_MODEL,
-    demand: Mapping[str, float] = CONTAINER,
-) -> Workload:
-    """Read a sample as MapReduce jobs at their own size, tasks and durations by ``model``.
+def read_swim(path: Path, progress: Progress | None = None) -> Workload:
+    """Read a sample as MapReduce jobs at their own size, with tasks and durations by `swim_stages`.
 
     Raises:
         WorkloadError: a line is wrong, with its number and field.
@@ -411,11 +390,12 @@ def read_swim(
     jobs = []
     for job in swim_jobs(path, progress):
         tags = (f"input:{job.input_path}",) if job.input_path else ()
-        dag = Dag(job.id, model.stages(job, demand))
+        dag = Dag(job.id, swim_stages(job))
         jobs.append(Job(job.id, job.submit_ms, dag, Framework.MAPREDUCE, job.id, tags=tags))
     return arranged(jobs)
 
 
+PROFILES_FILE: Final = "profiles.csv"
 EDGES_HEADER: Final = "query,stage,child"
 PROFILES_HEADER: Final = "query,size_gb,max_cores,stage,tasks,mean_runtime_ms"
 
@@ -423,36 +403,25 @@ Profile = tuple[int, int, int]
 """A query, the size of its data in GB, its maximum number of cores."""
 
 
-def read_tpch(
-    path: Path,
-    progress: Progress | None = None,
-    slot: Mapping[str, float] = CONTAINER,
-    size_gb: int | None = None,
-    max_cores: int | None = None,
-) -> Workload:
+def read_tpch(path: Path, progress: Progress | None = None) -> Workload:
     """Read the profiles as one job each, all arriving at time 0, by query, size and cores.
 
-    All tasks of a stage last its measured mean.
+    All tasks of a stage last its measured mean. The tables lack requests: each task has the default container's.
 
     Args:
         path: the table of profiles or its folder; the table of edges must be next to it.
         progress: called with the fraction that is read.
-        slot: resources of a task, which the tables lack.
-        size_gb: only profiles of this size.
-        max_cores: only profiles of this many cores.
 
     Raises:
-        WorkloadError: a table is missing, a row is wrong, the stages do not match the edges, or no profile is left.
+        WorkloadError: a table is missing, a row is wrong, the stages do not match the edges, or there is no profile.
     """
     folder = path if path.is_dir() else path.parent
-    profiles_file = needed_file(folder, "profiles.csv", "it has the stages") if path.is_dir() else path
+    profiles_file = needed_file(folder, PROFILES_FILE, "it has the stages") if path.is_dir() else path
     edges_file = needed_file(folder, "edges.csv", "it has which stage needs which")
     parents = _read_edges(edges_file)
     stages: dict[Profile, dict[int, Stage]] = {}
     for place, (query, size, cores, number, tasks, mean) in read_table(profiles_file, PROFILES_HEADER, progress):
         profile = (place.count("query", query), place.count("size_gb", size), place.count("max_cores", cores))
-        if (size_gb or profile[1]) != profile[1] or (max_cores or profile[2]) != profile[2]:
-            continue
         stage = place.count("stage", number)
         found = stages.setdefault(profile, {})
         if stage in found:
@@ -460,9 +429,9 @@ def read_tpch(
         duration_ms = max(1, round(place.amount("mean_runtime_ms", mean)))
         before = tuple(sorted(parents.get(profile[0], {}).get(stage, ())))
         width = place.count("tasks", tasks, least=1)
-        found[stage] = Stage(stage, width, duration_ms, slot, before, name=f"stage{stage}")
+        found[stage] = Stage(stage, width, duration_ms, CONTAINER, before, name=f"stage{stage}")
     if not stages:
-        raise wrong(profiles_file, "", "there is no profile of that size and this many cores")
+        raise wrong(profiles_file, "", "there is no profile in it")
     return arranged(_tpch_job(profile, stages[profile], profiles_file) for profile in sorted(stages))
 
 

@@ -10,7 +10,6 @@ import importlib.util
 import json
 import re
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -20,6 +19,7 @@ from typing import Annotated, Any, Final, Literal, TextIO, cast
 import numpy as np
 from pydantic import Field
 
+from treadle.config.part_files import where
 from treadle.config.trust import reason_against
 from treadle.dag import (
     Amounts,
@@ -28,7 +28,6 @@ from treadle.dag import (
     DagLine,
     Line,
     Stage,
-    Text,
     TwiceError,
     Whole,
     checked,
@@ -39,6 +38,7 @@ from treadle.errors import nearest
 from treadle.workload.clusters import (
     BATCH_TASKS_FILE,
     COLUMNS,
+    PROFILES_FILE,
     PROFILES_HEADER,
     TASKS_FILE,
     TASKS_HEADER,
@@ -64,25 +64,24 @@ from treadle.workload.simulators import read_rumen, read_sls, read_synth
 HEADER: Final = "treadle_workload"
 VERSION: Final = 1
 
-Label = Annotated[str, Text("give a text, or none")]
-Ms = Annotated[int, Whole(0, MS_MAX)]
+Ms = Annotated[int, Field(ge=0, le=MS_MAX)]
 
 
 class StageLine(Line):
     """A stage of a job: tasks with the same resources and predecessors."""
 
-    id: Annotated[int, Whole()]
+    id: Whole
     demand: Amounts
-    tasks: Annotated[int | None, Whole(0, TASKS_MAX)] = None
+    tasks: Annotated[int | None, Field(ge=0, le=TASKS_MAX)] = None
     """Their number; with ``durations_ms`` its length."""
-    duration_ms: Annotated[int | None, Whole(0, MS_MAX)] = None
+    duration_ms: Ms | None = None
     """Duration of one task in ms; with ``durations_ms`` their mean."""
     durations_ms: tuple[Ms, ...] | None = None
     """Duration of each task in ms."""
-    parents: tuple[Annotated[int, Whole()], ...] = ()
-    one_to_one: tuple[Annotated[int, Whole()], ...] = ()
-    name: Label = ""
-    hosts: tuple[tuple[Label, ...], ...] | None = None
+    parents: tuple[Whole, ...] = ()
+    one_to_one: tuple[Whole, ...] = ()
+    name: str = ""
+    hosts: tuple[tuple[str, ...], ...] | None = None
     """For each task the nodes with its input."""
 
     def stage(self) -> Stage:
@@ -111,15 +110,15 @@ class StageLine(Line):
 class JobLine(Line):
     """A job, as a line."""
 
-    id: Annotated[str, Text("give the job an id of its own")]
+    id: str
     arrival_ms: Ms
     stages: tuple[StageLine, ...]
     framework: Literal["mapreduce", "tez", "spark"] = "tez"
-    name: Label = ""
-    user: Label = ""
-    queue: Label = ""
-    tags: tuple[Label, ...] = ()
-    priority: Annotated[int, Whole(0, 2**31 - 1)] = 0
+    name: str = ""
+    user: str = ""
+    queue: str = ""
+    tags: tuple[str, ...] = ()
+    priority: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
 
     def job(self) -> Job:
         """Return the job.
@@ -137,8 +136,8 @@ class JobLine(Line):
 class HeaderLine(Line):
     """The first, optional line."""
 
-    version: Annotated[int, Whole(VERSION, VERSION), Field(alias=HEADER)]
-    notes: tuple[Label, ...] = ()
+    version: Annotated[int, Field(ge=VERSION, le=VERSION, alias=HEADER)]
+    notes: tuple[str, ...] = ()
 
 
 def _read_own(path: Path, progress: Progress | None = None) -> Workload:
@@ -148,7 +147,7 @@ def _read_own(path: Path, progress: Progress | None = None) -> Workload:
     tasks = 0
     line_of: dict[str, int] = {}
     for number, text in read_lines(path, progress):
-        where = f"line {number}"
+        at = f"line {number}"
         try:
             value = _object(text)
             if HEADER in value:
@@ -156,15 +155,13 @@ def _read_own(path: Path, progress: Progress | None = None) -> Workload:
                 continue
             jobs.append(checked(JobLine, "", value).job())
         except DagError as error:
-            raise wrong(path, where, str(error).removeprefix(": ")) from None
+            raise wrong(path, at, str(error).removeprefix(": ")) from None
         first = line_of.setdefault(jobs[-1].id, number)
         if first != number:
-            raise wrong(
-                path, where, f"two jobs have the id {jobs[-1].id}, this one and that of line {first}; rename one"
-            )
+            raise wrong(path, at, f"two jobs have the id {jobs[-1].id}, this one and that of line {first}; rename one")
         tasks += jobs[-1].dag.tasks
         if tasks > TASKS_MAX:
-            raise wrong(path, where, f"all jobs together have more than {TASKS_MAX} tasks")
+            raise wrong(path, at, f"all jobs together have more than {TASKS_MAX} tasks")
     if not jobs:
         raise wrong(path, "", "there is no job in it; write one JSON object a line")
     try:
@@ -283,7 +280,8 @@ def offered_function(group: str, name: str, field: str) -> Function:
     except WorkloadError:
         raise
     except Exception as error:
-        raise WorkloadError(f"{field}: {name} ({known[name].value}) cannot be imported: {_said(error)}") from error
+        text = f"{type(error).__name__}: {error}"
+        raise WorkloadError(f"{field}: {name} ({known[name].value}) cannot be imported: {text}") from error
 
 
 def function_of_file(file: Path, name: str, field: str) -> Function:
@@ -307,7 +305,7 @@ def function_of_file(file: Path, name: str, field: str) -> Function:
             spec.loader.exec_module(module)
         except Exception as error:
             del sys.modules[known]
-            raise WorkloadError(f"{field}: {file} cannot be run: {_said(error, file)}") from error
+            raise WorkloadError(f"{field}: {file} cannot be run: {where(error, str(file.absolute()))}") from error
     function = getattr(module, name, None)
     if function is None:
         functions = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
@@ -335,7 +333,7 @@ def made(function: Function, field: str, *given: Any, **parameters: Any) -> Work
     except WorkloadError:
         raise
     except Exception as error:
-        raise WorkloadError(f"{field}: {_said(error, file)}") from error
+        raise WorkloadError(f"{field}: {where(error, str(file))}") from error
     if isinstance(produced, tuple):
         strange = next((each for each in produced if not isinstance(each, Job)), None)
         if strange is None:
@@ -349,25 +347,15 @@ def made(function: Function, field: str, *given: Any, **parameters: Any) -> Work
     return produced
 
 
-def _said(error: Exception, file: Path | None = None) -> str:
-    """Return the text of an exception, with the line of a file."""
-    lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if file and at.filename == str(file)]
-    if isinstance(error, SyntaxError) and error.lineno:
-        lines.append(error.lineno)
-    place = f"{file.name}:{lines[-1]}: " if file and lines else ""
-    return f"{place}{type(error).__name__}: {error}"
-
-
 _FIELD: Final = re.compile(r'"([^"\\]+)"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Input of format detection: the start of a file, or the names in a folder."""
+    """Input of format detection."""
 
-    path: Path
     start: str
-    """The first characters; empty for a folder."""
+    """The first characters of a file."""
 
     @property
     def lines(self) -> list[str]:
@@ -375,11 +363,6 @@ class Content:
         lines = [line.strip() for line in self.start.splitlines()]
         filled = [line for line in lines if line]
         return filled[:-1] if len(self.start) >= SAMPLE_CHARACTERS and len(filled) > 1 else filled
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether it is a folder."""
-        return self.path.is_dir()
 
     @property
     def fields(self) -> set[str]:
@@ -396,15 +379,15 @@ class Format:
     objection: Callable[[Content], str]
     """Returns why a content does not have this format; empty if it does."""
     read: Callable[..., Workload]
-    """Takes the path, ``progress`` and the format's own options."""
+    """Takes the path and ``progress``, and ``seed`` if it is `seeded`."""
+    file: str = ""
+    """The file of it in a folder; empty: it is a single file."""
     seeded: bool = False
-    """Whether the file only has distributions, so that ``seed`` is one of the options."""
+    """Whether the file only has distributions, which are drawn from."""
 
 
 def _json_with(*fields: str) -> Callable[[Content], str]:
     def objection(content: Content) -> str:
-        if content.is_folder:
-            return "a folder"
         if content.start.lstrip()[:1] not in ("{", "["):
             return "no JSON"
         return "" if content.fields.intersection(fields) else f"no field {' or '.join(fields)}"
@@ -413,8 +396,6 @@ def _json_with(*fields: str) -> Callable[[Content], str]:
 
 
 def _own(content: Content) -> str:
-    if content.is_folder:
-        return "a folder"
     if content.start.lstrip()[:1] != "{":
         return "no JSON object"
     is_own = HEADER in content.fields or {"arrival_ms", "stages"} <= content.fields
@@ -422,25 +403,16 @@ def _own(content: Content) -> str:
 
 
 def _dags(content: Content) -> str:
-    if content.is_folder:
-        return "a folder"
     if content.start.lstrip()[:1] != "{":
         return "no JSON object"
     return "" if {"machines", "capacity", "stages"} <= content.fields else "no fields machines, capacity and stages"
 
 
-def _headed(header: str, file: str) -> Callable[[Content], str]:
-    def objection(content: Content) -> str:
-        if content.is_folder:
-            return "" if find_file(content.path, file) else f"no {file} in the folder"
-        return "" if content.lines[:1] == [header] else f"the first line is not {header[:40]}..."
-
-    return objection
+def _headed(header: str) -> Callable[[Content], str]:
+    return lambda content: "" if content.lines[:1] == [header] else f"the first line is not {header[:40]}..."
 
 
 def _not_alibaba(content: Content) -> str:
-    if content.is_folder:
-        return "" if find_file(content.path, BATCH_TASKS_FILE) else f"no {BATCH_TASKS_FILE} in the folder"
     for line in content.lines[:5]:
         fields = line.split(",")
         numbers = [field for at, field in enumerate(fields) if at in (1, 5, 6, 7, 8)]
@@ -450,8 +422,6 @@ def _not_alibaba(content: Content) -> str:
 
 
 def _not_swim(content: Content) -> str:
-    if content.is_folder:
-        return "a folder"
     for line in content.lines[:5]:
         fields = line.split("\t")
         if len(fields) not in (6, 7) or not all(map(_is_number, fields[1:6])):
@@ -470,12 +440,12 @@ FORMATS: Final[dict[str, Format]] = {
             "SYNTH JSON of Hadoop's load simulator",
             _json_with("job_classes", "workload_weight"),
             read_synth,
-            True,
+            seeded=True,
         ),
         Format("rumen", "Rumen's JSON of finished MapReduce jobs", _json_with("jobID", "mapTasks"), read_rumen),
-        Format("google", "extract of Google's trace of 2011", _headed(TASKS_HEADER, TASKS_FILE), read_google),
-        Format("alibaba", "batch tasks of Alibaba's trace of 2018", _not_alibaba, read_alibaba),
-        Format("tpch", "TPC-H DAGs measured on Spark", _headed(PROFILES_HEADER, "profiles.csv"), read_tpch),
+        Format("google", "extract of Google's trace of 2011", _headed(TASKS_HEADER), read_google, TASKS_FILE),
+        Format("alibaba", "batch tasks of Alibaba's trace of 2018", _not_alibaba, read_alibaba, BATCH_TASKS_FILE),
+        Format("tpch", "TPC-H DAGs measured on Spark", _headed(PROFILES_HEADER), read_tpch, PROFILES_FILE),
         Format("swim", "SWIM's samples of Facebook's clusters", _not_swim, read_swim),
     )
 }
@@ -488,7 +458,6 @@ def read_workload(
     *,
     progress: Progress | None = None,
     seed: int | None = None,
-    **options: Any,
 ) -> Workload:
     """Read a file, plain or compressed by xz or gzip, or a folder of related files.
 
@@ -498,7 +467,6 @@ def read_workload(
             detected by content.
         progress: called at intervals with the fraction that is read.
         seed: for formats with distributions (`Format.seeded`); ignored by others.
-        options: other options of the format's own reader.
 
     Raises:
         WorkloadError: it is unreadable, no format matches (the text says why for each), or the content is wrong, with
@@ -510,9 +478,8 @@ def read_workload(
     if own is not None:
         return made(own, f"{path}: format {format}", path, seed)
     known = FORMATS[format or recognised(path)]
-    if known.seeded and seed is not None:
-        options["seed"] = seed
-    workload = known.read(path, progress=progress, **options)
+    drawn = {"seed": seed} if known.seeded and seed is not None else {}
+    workload = known.read(path, progress=progress, **drawn)
     if not workload.jobs:
         raise wrong(path, "", f"there is no job in it, read as {known.name}; look whether it is the right file")
     return workload
@@ -538,17 +505,22 @@ def recognised(path: Path) -> str:
     Raises:
         WorkloadError: none matches, or it is unreadable.
     """
-    content = Content(path, "" if path.is_dir() else read_text(path, SAMPLE_CHARACTERS))
-    if not path.is_dir() and not content.start.strip():
+    content = None if path.is_dir() else Content(read_text(path, SAMPLE_CHARACTERS))
+    if content is not None and not content.start.strip():
         raise wrong(path, "", "the file is empty; name one with jobs (docs/workloads.md)")
-    objections = {}
+    reasons = ""
     for known in FORMATS.values():
-        objection = known.objection(content)
+        objection = _not_in_folder(path, known.file) if content is None else known.objection(content)
         if not objection:
             return known.name
-        objections[known.name] = objection
-    reasons = "".join(f"\n  {name}: {reason}" for name, reason in objections.items())
+        reasons += f"\n  {known.name}: {objection}"
     raise wrong(path, "", f"this is none of the formats known; name the right one with the format option{reasons}")
+
+
+def _not_in_folder(folder: Path, file: str) -> str:
+    if not file:
+        return "a folder"
+    return "" if find_file(folder, file) else f"no {file} in the folder"
 
 
 def _is_number(text: str) -> bool:

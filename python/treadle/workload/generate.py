@@ -238,7 +238,7 @@ def _stage(
     if not variation:
         return Stage(number, tasks, max(1, round(mean_ms)), demand, parents, name=name)
     durations = whole(Lognormal(mean_ms, variation).draw(generator, tasks))
-    return Stage(number, tasks, round(float(durations.mean())), demand, parents, durations_ms=durations, name=name)
+    return Stage.measured(number, durations, demand, parents, name)
 
 
 JOBS_MAX: Final = 10_000_000
@@ -283,10 +283,12 @@ def poisson(
         raise WorkloadError(f"jobs is {jobs}; it must be between 1 and {JOBS_MAX}")
     if users < 1:
         raise WorkloadError(f"users is {users}; it must be at least 1")
+    if seed < 0:
+        raise WorkloadError(f"seed is {seed}; it must not be negative")
     if (load is None) != (capacity is None):
         raise WorkloadError("load and capacity go together: give both or none")
     # Separate streams, so that another shape changes neither arrivals nor owners of jobs.
-    gaps, bodies, owners, marks = (np.random.default_rng(child) for child in _seeds(seed).spawn(4))
+    gaps, bodies, owners, marks = (np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4))
     arrivals_ms = np.cumsum(Exponential(mean_gap_ms).draw(gaps, jobs))
     names, chances = _weights("queues", queues, "")
     texts = _drawn(marks, jobs, *_weights("tags", tags, ""))
@@ -302,12 +304,6 @@ def poisson(
         made.append(replace(job, tags=(text,) if text else (), priority=rank) if text or rank else job)
     workload = arranged(made)
     return workload if load is None or capacity is None else scaled_to_load(workload, capacity, load)
-
-
-def _seeds(seed: int) -> np.random.SeedSequence:
-    if seed < 0:
-        raise WorkloadError(f"seed is {seed}; it must not be negative")
-    return np.random.SeedSequence(seed)
 
 
 def _weights(

@@ -154,20 +154,14 @@ def scaled_to_load(workload: Workload, capacity: Capacity, load: float) -> Workl
     Raises:
         WorkloadError: one of these does not hold.
     """
-    return _stretched(workload, _factor(max(loads(workload, capacity).values(), default=0.0), load))
-
-
-def _factor(now: float, load: float) -> float:
+    now = max(loads(workload, capacity).values(), default=0.0)
     if not 0.0 < load < float("inf"):
         raise WorkloadError(f"load is {load}: it must be a number above 0")
     if now <= 0.0:
         raise WorkloadError("the load cannot be scaled: no job arrives after time 0, or none asks for what is limited")
-    return now / load
-
-
-def _stretched(workload: Workload, factor: float) -> Workload:
+    factor = now / load
     jobs = tuple(replace(job, arrival_ms=round(job.arrival_ms * factor)) for job in workload.jobs)
-    return Workload(workload.resources, jobs, workload.notes)
+    return replace(workload, jobs=jobs)
 
 
 def _check(capacity: Capacity) -> None:

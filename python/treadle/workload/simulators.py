@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from treadle.dag import Dag, Stage
 from treadle.errors import counted
@@ -142,17 +142,7 @@ def _rumen_job(record: RumenJob) -> tuple[Job | None, int]:
             continue
         durations = np.maximum(1, np.array([duration_ms for duration_ms, _ in ran], np.int64))
         number = len(stages)
-        stages.append(
-            Stage(
-                number,
-                len(ran),
-                round(float(durations.mean())),
-                record.demand(kind),
-                tuple(range(number)),
-                durations_ms=durations,
-                name=kind,
-            )
-        )
+        stages.append(Stage.measured(number, durations, record.demand(kind), tuple(range(number)), kind))
         if any(where for _, where in ran):
             hosts[number] = tuple(where for _, where in ran)
     if not stages:
@@ -168,7 +158,12 @@ COPIES_MAX: Final = 1_000_000
 Ms = Annotated[int, Field(ge=0, le=MS_MAX)]
 Copies = Annotated[int, Field(le=COPIES_MAX)]
 
-_FRAMEWORKS: Final = {"mapreduce": Framework.MAPREDUCE, "dag": Framework.TEZ, "stream": Framework.TEZ}
+JobType = Literal["mapreduce", "dag", "stream"]
+_FRAMEWORKS: Final[dict[JobType, Framework]] = {
+    "mapreduce": Framework.MAPREDUCE,
+    "dag": Framework.TEZ,
+    "stream": Framework.TEZ,
+}
 _NO_RESOURCES: Final = {
     "container.host",
     "container.start.ms",
@@ -232,7 +227,7 @@ class SlsJob(BaseModel):
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
-    type: str = Field("mapreduce", validation_alias=AliasChoices("yarn.sls.am.type", "am.type"))
+    type: JobType = Field("mapreduce", validation_alias=AliasChoices("yarn.sls.am.type", "am.type"))
     start_ms: Ms = Field(0, alias="job.start.ms")
     queue: str = Field("", alias="job.queue.name")
     id: str = Field("", alias="job.id")
@@ -264,9 +259,6 @@ def read_sls(path: Path, progress: Progress | None = None) -> Workload:
             continue  # SLS takes the cluster's size from such an object
         where = f"line {line}"
         job = checked(SlsJob, value, path, where)
-        if job.type not in _FRAMEWORKS:
-            known = ", ".join(_FRAMEWORKS)
-            raise wrong(path, where, f"yarn.sls.am.type: {job.type!r} is none of {known}")
         delayed += sum(task.request_delay_ms > 0 for task in job.tasks)
         tasks += max(1, job.count) * sum(max(1, task.count) for task in job.tasks)
         if tasks > TASKS_MAX:
@@ -309,8 +301,7 @@ def _stages(job: SlsJob, path: Path, where: str) -> tuple[tuple[Stage, ...], dic
         number = len(stages)
         if kind == "map":
             maps.append(number)
-        mean_ms = round(float(durations.mean()))
-        stages.append(Stage(number, len(durations), mean_ms, group.demand, parents, durations_ms=durations, name=kind))
+        stages.append(Stage.measured(number, durations, group.demand, parents, kind))
         if any(group.hosts):
             hosts[number] = tuple(group.hosts)
     return tuple(stages), hosts
@@ -388,7 +379,7 @@ class JobClass(BaseModel):
     class_name: str
     user_name: str = ""
     class_weight: Weight = 0.0
-    type: str = "mapreduce"
+    type: JobType = "mapreduce"
     tasks: list[SynthTask]
 
     @model_validator(mode="before")
@@ -423,14 +414,23 @@ class TimeSample(BaseModel):
     weight: Weight
 
 
+def _one_above_zero(weight: str) -> AfterValidator:
+    def checked_items(items: list[Any]) -> list[Any]:
+        if not any(getattr(item, weight) for item in items):
+            raise ValueError(f"{weight}: one must be above 0")
+        return items
+
+    return AfterValidator(checked_items)
+
+
 class SynthWorkload(BaseModel):
     """Job classes of one queue."""
 
     workload_name: str = ""
     workload_weight: Weight
     queue_name: str = ""
-    job_classes: list[JobClass] = Field(min_length=1)
-    time_distribution: list[TimeSample] = Field(min_length=1)
+    job_classes: Annotated[list[JobClass], Field(min_length=1), _one_above_zero("class_weight")]
+    time_distribution: Annotated[list[TimeSample], Field(min_length=1), _one_above_zero("weight")]
 
 
 class SynthTrace(BaseModel):
@@ -438,7 +438,7 @@ class SynthTrace(BaseModel):
 
     num_jobs: Annotated[int, Field(ge=1, le=JOBS_MAX)]
     rand_seed: int = 0
-    workloads: list[SynthWorkload] = Field(min_length=1)
+    workloads: Annotated[list[SynthWorkload], Field(min_length=1), _one_above_zero("workload_weight")]
 
 
 def read_synth(path: Path, progress: Progress | None = None, seed: int | None = None) -> Workload:
@@ -458,9 +458,6 @@ def read_synth(path: Path, progress: Progress | None = None, seed: int | None = 
     if len(values) != 1:
         raise wrong(path, "", f"it should have one JSON object, not {len(values)}")
     trace = checked(SynthTrace, values[0][1], path, "")
-    where = _first_problem(trace)
-    if where:
-        raise wrong(path, where[0], where[1])
     # A negative seed is valid for Java, but not for numpy.
     generator = np.random.default_rng(abs(trace.rand_seed if seed is None else seed))
     made = []
@@ -482,22 +479,6 @@ def read_synth(path: Path, progress: Progress | None = None, seed: int | None = 
     return arranged((job for job in made if job is not None), notes)
 
 
-def _first_problem(trace: SynthTrace) -> tuple[str, str] | None:
-    """Return a location and its error, for fields that are valid alone but not together."""
-    if not sum(work.workload_weight for work in trace.workloads) > 0:
-        return "workloads", "workload_weight: one must be above 0"
-    for index, work in enumerate(trace.workloads):
-        if not sum(kind.class_weight for kind in work.job_classes) > 0:
-            return f"workloads[{index}].job_classes", "class_weight: one must be above 0"
-        if not sum(at.weight for at in work.time_distribution) > 0:
-            return f"workloads[{index}].time_distribution", "weight: one must be above 0"
-        for kind in work.job_classes:
-            if kind.type not in _FRAMEWORKS:
-                known = ", ".join(_FRAMEWORKS)
-                return f"workloads[{index}].job_classes", f"type: {kind.type!r} is none of {known}"
-    return None
-
-
 def _job(generator: np.random.Generator, kind: JobClass, queue: str, name: str, arrival_ms: int) -> Job | None:
     """Draw one job, None if it has no task."""
     stages: list[Stage] = []
@@ -516,8 +497,7 @@ def _job(generator: np.random.Generator, kind: JobClass, queue: str, name: str, 
         number = len(stages)
         if task.type == "map":
             maps.append(number)
-        mean_ms = round(float(durations.mean()))
-        stages.append(Stage(number, count, mean_ms, demand, parents, durations_ms=durations, name=task.type))
+        stages.append(Stage.measured(number, durations, demand, parents, task.type))
     if not stages:
         return None
     dag = Dag(name, tuple(stages))

@@ -96,7 +96,7 @@ def test_a_job_of_all_fields(tmp_path: Path) -> None:
     [
         (JOB | {"colour": 1}, "line 2: colour: unknown; the fields are id, arrival_ms, stages"),
         (JOB | {"queu": "a"}, "did you mean queue?"),
-        (JOB | {"arrival_ms": -1}, "line 2: arrival_ms: is -1; give a whole number from 0"),
+        (JOB | {"arrival_ms": -1}, "line 2: arrival_ms: is -1; it must be greater than or equal to 0"),
         (JOB | {"stages": 3}, "line 2: stages: is 3; give a list"),
         (JOB | {"stages": [STAGE | {"tasks": 3}]}, "stage 0: tasks: is 3, but there are 2 durations_ms; drop one"),
         (JOB | {"stages": [{"id": 0, "demand": {}}]}, "stage 0: tasks: missing; give how many"),

@@ -60,7 +60,7 @@ def tpch_shaped(folder: Path, mix: Mix) -> JobShape:
     Raises:
         WorkloadError: the tables are missing or wrong.
     """
-    queries = [job.dag for job in read_tpch(folder, None, dict.fromkeys(mix.resources, 0.0), None, TPCH_CORES).jobs]
+    queries = [job.dag for job in read_tpch(folder).jobs if f"max_cores:{TPCH_CORES}" in job.tags]
 
     def draw(generator: np.random.Generator, name: str) -> Dag:
         dag = queries[int(generator.integers(len(queries)))]

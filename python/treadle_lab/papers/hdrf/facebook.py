@@ -18,7 +18,7 @@ from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.simulate import Run, Scenario, simulate
-from treadle.workload.clusters import DEFAULT_MODEL, swim_jobs
+from treadle.workload.clusters import swim_jobs, swim_stages
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle_lab.harness.runs import digest_of
 from treadle_lab.rows import Layout, Results, Row
@@ -59,7 +59,7 @@ class _Sizes:
 
 @lru_cache(maxsize=2)
 def _sizes(sample: Path) -> _Sizes:
-    tasks = [sum(stage.tasks for stage in DEFAULT_MODEL.stages(job, {})) for job in swim_jobs(sample)]
+    tasks = [sum(stage.tasks for stage in swim_stages(job)) for job in swim_jobs(sample)]
     small = tuple(count for count in tasks if count <= LARGE)
     return _Sizes(small, tuple(count for count in tasks if LARGE < count <= TASKS_MAX))
 

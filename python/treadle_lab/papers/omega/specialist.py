@@ -16,7 +16,7 @@ import numpy as np
 from treadle.compiled.array_types import F64, I32
 from treadle.errors import UserError
 from treadle.policy.mapreduce import WorkerPolicy, finish_s
-from treadle.workload.clusters import DEFAULT_MODEL, swim_jobs
+from treadle.workload.clusters import swim_jobs, swim_stages
 from treadle_lab.models.cell import (
     DAY_S,
     SAMPLE_S,
@@ -105,13 +105,13 @@ class MapReduceJobs:
 
 
 def read_mapreduce(sample: Path) -> MapReduceJobs:
-    """Read SWIM's sample; maps and reduces are derived by `SwimModel`, requested workers by `requested_workers`.
+    """Read SWIM's sample; maps and reduces are derived by `swim_stages`, requested workers by `requested_workers`.
 
     Raises:
         WorkloadError: a line of it is wrong.
     """
     rows = list(swim_jobs(sample))
-    stages = [DEFAULT_MODEL.stages(row, {}) for row in rows]
+    stages = [swim_stages(row) for row in rows]
     maps = np.array([found[0].tasks for found in stages], np.int32)
     reduces = np.array([found[1].tasks if len(found) > 1 else 0 for found in stages], np.int32)
     activities = Activities(
