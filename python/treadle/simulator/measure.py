@@ -134,6 +134,7 @@ class Ideal:
         if not limit.any():
             return None
         nodes["limit"], filled[:, OFF], filled[:, MOST] = limit, ~self._counted, NEVER
+        filled[0, MOST] = 1.0
         filled[:, UNIT] = wants / np.where(limit > 0.0, limit, 1.0)[:, None]
         fill_tree(self._shares)
         return np.array(nodes["clock"][self._leaves])

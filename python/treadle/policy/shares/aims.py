@@ -47,7 +47,7 @@ NEAR: Final = 1e-11
 def fill(shares: Shares) -> int:
     """Fill the tree from empty and leave each leaf's dominant share as its clock; return the number of events.
 
-    Requires `limit`, `UNIT` and `MOST` of all nodes, and `OFF` for resources that the partition lacks.
+    Requires `limit`, `UNIT` and `MOST` of all nodes (1 for the root), and `OFF` for resources that the partition lacks.
     """
     nodes, events, most = shares.fill, 0, 16 * len(shares.fill) * (1 + len(shares.resources))
     for at in range(len(nodes)):
@@ -57,40 +57,14 @@ def fill(shares: Shares) -> int:
     rebuild_all(shares)
     while not nodes[0].blocked and events < most:
         events += 1
-        full = nodes[0].clock + until_full(shares)
-        if full <= nodes[0].due:
-            advance(shares, 0, full)
-            saturate(shares)
-        else:
-            follow(shares, nodes[0].due)
+        follow(shares, nodes[0].due)
     sync_all(shares)
     return events
 
 
 @inner
-def until_full(shares: Shares) -> float:
-    """Return the time, by the root's clock, until the next resource is used up."""
-    left, filled = NEVER, shares.filled
-    for r in range(len(shares.resources)):
-        if filled[0, OFF, r] == 0.0 and filled[0, REAL_RATE, r] > 0.0:
-            left = min(left, max(1.0 - filled[0, REAL, r], 0.0) / filled[0, REAL_RATE, r])
-    return left
-
-
-@inner
-def saturate(shares: Shares) -> None:
-    """Mark used up resources as saturated."""
-    for r in range(len(shares.resources)):
-        if shares.filled[0, REAL, r] >= 1.0 - NEAR:
-            shares.filled[0, OFF, r] = 1.0
-    sync_all(shares)
-    block_off(shares)
-    rebuild_all(shares)
-
-
-@inner
 def bind(shares: Shares, at: int) -> None:
-    """Mark resources as saturated, for a queue and its subtree, in which the queue is at its maximum."""
+    """Mark resources as saturated, for a node and its subtree, of which the node has its maximum."""
     for r in range(len(shares.resources)):
         if shares.filled[at, REAL, r] >= shares.filled[at, MOST, r] - NEAR:
             shares.filled[at, OFF, r] = 1.0
@@ -338,8 +312,8 @@ def follow(shares: Shares, time: float) -> None:
         if first.deadline > nodes[at].clock:
             remeasure(shares, at)
             break
-        if not nodes[first.owed].moves:
-            jumped = join(shares, at, first.owed)
+        if not nodes[first.owed].moves:  # the rising ones have reached it
+            jumped = child_changes(shares, at, first.owed, False)
             break
         advance(shares, first.owed, nodes[first.owed].due)
         nodes[first.owed].base = nodes[at].clock
@@ -348,18 +322,6 @@ def follow(shares: Shares, time: float) -> None:
         parent = shares.nodes[at].parent
         jumped = child_changes(shares, parent, at, jumped)
         at = parent
-
-
-@inner
-def join(shares: Shares, at: int, child: int) -> bool:
-    """Start a child that the rising ones have reached; return whether the group's vector has jumped."""
-    take_back(shares, at, child)
-    if shares.fill[child].share_rate <= NEAR:
-        return rebuild_synced(shares, at)
-    move(shares, at, child, abs(shares.nodes[child].weight) / shares.fill[child].share_rate)
-    replay_due(shares, child)
-    remeasure(shares, at)
-    return False
 
 
 @inner
@@ -448,10 +410,10 @@ def find_aims(view: View, scratch: Scratch, parameters: DecideParameters, partit
 
 @inner
 def find_most(view: View, scratch: Scratch, at: int, partition: int) -> None:
-    """Set the maximum of a node's queue; for a leaf the minimum over its queue and its parents."""
+    """Set the maximum of a node's queue; for a leaf the minimum over its queue and its parents; 1 for the root."""
     filled, queue = scratch.shares.filled, scratch.shares.nodes[at].queue
     for r in range(len(view.counted)):
-        filled[at, MOST, r] = NEVER
+        filled[at, MOST, r] = NEVER if at > 0 else 1.0
     while queue >= 0:
         if view.limit_known[queue, partition]:
             for r in range(len(view.counted)):
