@@ -178,7 +178,8 @@ class FrameEncoder:
         if header.snapshot:
             self._indices, self._texts = {}, []
         by_kind: dict[int, events.Event] = {}
-        for event in map(self._on_the_wire, events_given):
+        for given in events_given:
+            event = runs_of(given) if isinstance(given, events.Fates) else given
             if isinstance(event, events.Snapshot):
                 if not header.snapshot or event.epoch != header.epoch:
                     raise ValueError("the header says nothing of the Snapshot among the events")
@@ -192,15 +193,13 @@ class FrameEncoder:
         length = FRAME_HEADER.size + sum(map(len, sections))
         return write_frame_header(header, len(sections), length) + b"".join(sections)
 
-    def _on_the_wire(self, event: events.Event) -> events.Event:
-        """Return the section for an event that is not a section itself, such as fates."""
-        return runs_of(event) if isinstance(event, events.Fates) else event
-
     def _section(self, kind: int, event: events.Event, resources: int) -> bytes:
         if isinstance(event, events.Names):
             rows, columns = len(event.texts), self._strings(event)
         else:
-            rows, columns = self._columns(kind, event, resources)
+            values, plan = self._values(event), plans(resources)[kind]
+            rows = len(values[plan.columns[0].name])
+            columns = b"".join(_column(column, values[column.name], rows) for column in plan.columns)
         return SECTION_HEADER.pack(kind, 0, rows, len(columns)) + columns
 
     def _strings(self, names: events.Names) -> bytes:
@@ -214,12 +213,6 @@ class FrameEncoder:
         encoded = [text.encode("utf-8") for text in names.texts]
         columns = np.array([[len(text) for text in encoded], indices], "<i4")
         return columns.tobytes() + b"".join(encoded)
-
-    def _columns(self, kind: int, event: events.Event, resources: int) -> tuple[int, bytes]:
-        values = self._values(event)
-        plan = plans(resources)[kind]
-        rows = len(values[plan.columns[0].name])
-        return rows, b"".join(_column(column, values[column.name], rows) for column in plan.columns)
 
     def _values(self, event: events.Event) -> dict[str, npt.NDArray[Any] | list[int]]:
         """Return the columns of an event by their names on the wire."""
