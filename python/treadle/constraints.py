@@ -3,7 +3,7 @@
 A requirement is ``name op value[|value]``, joined by ``;``; case is ignored. `io.treadle.shim.constraints.Expression`
 is the Java version; `tests/golden/expressions.json` tests that both agree. A placement constraint has the canonical
 form of frames (docs/wire-format.md) and becomes alternatives, the first preferred: a node qualifies if one of them
-holds there. Constraints that depend on more than a node's attributes and the application's own tags are `OPAQUE`. The
+holds there. Constraints that depend on more than a node's attributes and the application's own tags are opaque. The
 simulator writes ``{"require": text}`` for a requirement of a stage. The alternatives of a `Choice` are in the order of
 preference. At level k a node qualifies by one of the first k + 1 alternatives; at the last level all count, which is
 the hard constraint.
@@ -368,60 +368,25 @@ class Alternative:
         return Alternative(self.where & other.where, tuple(sorted({*self.counts, *other.counts})))
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedConstraint:
-    """A constraint: a node qualifies if one of the alternatives holds; the first is preferred. Empty: no node does."""
-
-    alternatives: tuple[Alternative, ...]
-
-    @property
-    def hard(self) -> Conjunction:
-        """Return the conditions common to all alternatives."""
-        if not self.alternatives:
-            return ANY
-        shared = set(self.alternatives[0].where.predicates)
-        for alternative in self.alternatives[1:]:
-            shared &= set(alternative.where.predicates)
-        return conjunction(tuple(shared))
-
-    @property
-    def soft(self) -> tuple[Conjunction, ...]:
-        """Return the choices beyond `hard`, the first preferred; empty for a single alternative."""
-        if len(self.alternatives) < 2:
-            return ()
-        hard = set(self.hard.predicates)
-        return tuple(
-            conjunction(tuple(one for one in alternative.where.predicates if one not in hard))
-            for alternative in self.alternatives
-        )
-
-
-class Opaque:
-    """A constraint that only the ResourceManager can check."""
-
-    def __repr__(self) -> str:
-        """Return its name."""
-        return "OPAQUE"
-
-
-OPAQUE: Final = Opaque()
+Alternatives = tuple[Alternative, ...]
+"""A node qualifies if one of them holds there; the first is preferred. Empty: no node qualifies."""
 
 
 class _UnsupportedError(Exception):
     """A part of a constraint that only the ResourceManager can check."""
 
 
-def parse_constraint(text: str) -> ParsedConstraint | Opaque:
-    """Read the canonical JSON of a placement constraint."""
+def parse_constraint(text: str) -> Alternatives | None:
+    """Read the canonical JSON of a placement constraint; None if it is opaque: only the RM can check it."""
     try:
-        return ParsedConstraint(_alternatives(json.loads(text)))
+        return _alternatives(json.loads(text))
     except (_UnsupportedError, ExpressionError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return OPAQUE
+        return None
 
 
-def _alternatives(node: dict[str, object]) -> tuple[Alternative, ...]:
+def _alternatives(node: dict[str, object]) -> Alternatives:
     if "and" in node:
-        alternatives: tuple[Alternative, ...] = (Alternative(),)
+        alternatives: Alternatives = (Alternative(),)
         for child in _children(node["and"]):
             alternatives = _distinct([one & other for one in alternatives for other in _alternatives(child)])
         return alternatives
@@ -438,14 +403,14 @@ def _children(value: object) -> list[dict[str, object]]:
     return value
 
 
-def _distinct(alternatives: list[Alternative]) -> tuple[Alternative, ...]:
+def _distinct(alternatives: list[Alternative]) -> Alternatives:
     kept = tuple(dict.fromkeys(alternatives))
     if len(kept) > ALTERNATIVES_MAX:
         raise _UnsupportedError
     return kept
 
 
-def _single(node: dict[str, object]) -> tuple[Alternative, ...]:
+def _single(node: dict[str, object]) -> Alternatives:
     """Return the alternatives of a single constraint, as in `PlacementConstraintsUtil`; empty if it cannot hold."""
     scope, least, most, op = node["scope"], node["min"], node["max"], node["op"]
     if not isinstance(least, int) or not isinstance(most, int):
@@ -491,9 +456,9 @@ PREFERRED_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Alternatives, the first preferred. Empty: no node qualifies."""
+    """The alternatives of a request."""
 
-    alternatives: tuple[Alternative, ...]
+    alternatives: Alternatives
 
     def nodes_at(self, level: int) -> tuple[Conjunction, ...]:
         """Return the conditions at a level, one of which nodes must satisfy, sorted and distinct."""
@@ -539,11 +504,11 @@ def node_preference(tags: list[str]) -> NodePreference:
     return NodePreference(required, tuple(dict.fromkeys(preferred))[:PREFERRED_MAX])
 
 
-def choice(of_application: NodePreference, of_ask: ParsedConstraint | None) -> Choice:
+def choice(of_application: NodePreference, of_ask: Alternatives | None) -> Choice:
     """Return the choice of a request; ``of_ask`` is None without a constraint of its own."""
     if of_application.error:
         return Choice(())
-    own_alternatives = (Alternative(),) if of_ask is None else of_ask.alternatives
+    own_alternatives = (Alternative(),) if of_ask is None else of_ask
     alternatives = []
     for kept in range(len(of_application.preferred), -1, -1):
         where = of_application.required & conjunction(of_application.preferred[:kept])

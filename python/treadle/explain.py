@@ -19,7 +19,7 @@ from treadle.compiled.pair_map import find
 from treadle.engine import Engine
 from treadle.errors import counted
 from treadle.events import ApplicationState, Fate, NodeState
-from treadle.model.tables import ASSUMED, FREE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, TOTAL, USED
+from treadle.model.tables import ASSUMED, FREE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, chain
 from treadle.policy.state import FIFO, KEYED, NodeReason, Reason, reasons
 from treadle.yarn.codes import application_id, is_named
 
@@ -268,7 +268,7 @@ class Explainer:
         """
         row = self.view.apps[application]
         rows_asked = [at for at in self._rows(application) if ask is None or int(self.view.rows["key"][at]) == ask]
-        rejected = self.cluster.rejection_counts.counts.get(application, {})
+        rejected: Mapping[int, int] = self.cluster.rejection_counts.counts.get(application, {})
         return Explanation(
             application=self.id_of(application),
             name=self.texts[int(row["name"])],
@@ -283,12 +283,9 @@ class Explainer:
         )
 
     def _rows(self, application: int) -> Iterator[int]:
-        """Yield the request rows of an application with outstanding containers, in its own order."""
-        row = int(self.view.apps["first_row"][application])
-        while row >= 0:
-            if self.view.rows["count"][row] > 0:
-                yield row
-            row = int(self.view.rows["next"][row])
+        """Return the request rows of an application with outstanding containers, in its own order."""
+        rows = chain(self.view.rows, self.view.apps["first_row"][application])
+        return (row for row in rows if self.view.rows["count"][row] > 0)
 
     def _ask(self, row: int, node: str) -> AskExplained:
         at, nodes, said = self.view.rows[row], _Nodes(self, row), self._sentences
@@ -459,7 +456,7 @@ class Explainer:
     @cached_property
     def _running(self) -> tuple[I32, I32, I32]:
         """The nodes, applications and queues of the running task containers, without AMs."""
-        view, tasks = self.view, self.cluster.tasks.task_index.pairs
+        view, tasks = self.view, self.cluster.tasks.tasks.index.pairs
         live = tasks["value"][tasks["key"] >= 0]
         node, application = view.tasks["node"][live], view.groups["application"][view.tasks["group"][live]]
         here = (application >= 0) & (view.nodes["state"][node] != NodeState.GONE)
@@ -536,10 +533,7 @@ class Explainer:
         return int(self.view.apps["queue"][self.view.rows["application"][row]])
 
     def _up(self, queue: int) -> Iterator[int]:
-        """Yield a queue and those above it, up to the root."""
-        while queue >= 0:
-            yield queue
-            queue = int(self.view.queues["parent"][queue])
+        return chain(self.view.queues, queue, "parent")
 
     def _is_whole(self, queue: int, partition: int) -> bool:
         """Return whether a queue's maximum in a partition equals the root's."""
@@ -668,10 +662,6 @@ class _Nodes:
         """Return the names of nodes and racks in the request that the partition lacks."""
         view, texts = self._explainer.view, self._explainer.texts
         known = {*view.nodes["name"][self.here].tolist(), *view.nodes["rack"][self.here].tolist()}
-        unknown_names, place = [], int(view.rows["first_locality"][self._row])
-        while place >= 0:
-            at = view.places[place]
-            if at["count"] > at["assumed"] and int(at["name"]) not in known:
-                unknown_names.append(texts[int(at["name"])])
-            place = int(at["next"])
-        return sorted(unknown_names)
+        asked = (view.places[at] for at in chain(view.places, view.rows["first_locality"][self._row]))
+        names = [int(at["name"]) for at in asked if at["count"] > at["assumed"]]
+        return sorted(texts[name] for name in names if name not in known)

@@ -14,7 +14,7 @@ from treadle.config.settings import EngineReservation, Settings, default_setting
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
 from treadle.policy.shares.tree import AIM
-from treadle.policy.slearn.table import PilotKeeper, PilotTable
+from treadle.policy.slearn.table import PilotKeeper, Sampled
 
 
 def any_parts() -> st.SearchStrategy[dict[str, str]]:
@@ -45,18 +45,17 @@ def aim_of(engine: Engine, queue: int, partition: str = "") -> float:
     return float(shares.aims[number, shares.leaf_node[queue], AIM])
 
 
-def pilot_table(engine: Engine) -> PilotTable:
+def pilot_table(engine: Engine) -> Sampled:
     """Return what the gate `pilots` of an engine keeps."""
     keeper = engine._policy._keepers.get(PilotKeeper)
     assert isinstance(keeper, PilotKeeper)
     assert engine._cluster is not None
-    keeper.table.fit(engine._cluster)
-    return keeper.table
+    return keeper.fit(engine._cluster)
 
 
 def job_row(engine: Engine, app: int) -> np.void:
     """Return what the gate `pilots` of an engine keeps of an application."""
-    record: np.void = pilot_table(engine).jobs.at[app]
+    record: np.void = pilot_table(engine).jobs[app]
     return record
 
 

@@ -247,8 +247,6 @@ def test_the_vector_and_the_waits_are_said_in_a_few_words() -> None:
     said = engine.contention()
     assert said.startswith("contention other 5.00, cpu 1.00; waits gpu=yes ")
     assert engine_with().contention() == ""
-    vector = contention(engine).vector(engine._cluster)  # type: ignore[arg-type]
-    assert [(one.what, one.ratio) for one in vector["kinds"]] == [("other", 5.0), ("cpu", 1.0)]
 
 
 def test_another_gate_has_dropped_no_preferences() -> None:

@@ -403,7 +403,7 @@ class _Watched(Engine):
         if not hasattr(self, "said"):
             self.said = {}
         if self._cluster is not None:
-            jobs = pilot_table(self).jobs.at
+            jobs = pilot_table(self).jobs
             for app in np.flatnonzero(jobs["pilot_mean_ms"] > 0.0).tolist():
                 self.said[app] = float(jobs["pilot_mean_ms"][app]), float(jobs["pilot_error"][app])
         return made

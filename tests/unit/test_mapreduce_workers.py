@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.policy.mapreduce import WorkerPolicy, finish_s, useful_workers, workers_for
-from treadle.policy.slearn.gate import AdaptiveRatio, FixedRatio
+from treadle.policy.slearn.gate import AdaptiveRatio
 
 ACTIVITIES = st.integers(0, 10_000)
 
@@ -107,9 +107,3 @@ def test_only_the_last_jobs_of_a_ratio_count() -> None:
     assert ratio.next_percent() == 2.0
     ratio.ended(3.0, 2.0)
     assert ratio.next_percent() == 3.0
-
-
-def test_a_fixed_ratio_learns_nothing() -> None:
-    ratio = FixedRatio(7.5)
-    ratio.ended(3.0, 0.1)
-    assert ratio.next_percent() == 7.5

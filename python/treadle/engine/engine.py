@@ -97,7 +97,7 @@ class Engine:
         self.failure: PartFailure | None = None
         """Why the configured policy does not run; None if it does."""
         self._switches: list[PolicySwitch] = []
-        self._policy = self._new_policy()
+        self._policy = Policy(settings, self._fall_back, watch)
         self._names: list[Names] | None = None
         self._cluster: Cluster | None = None
         self._epoch = 0
@@ -122,7 +122,7 @@ class Engine:
         elif self.attempts is None:
             self.attempts = Attempts(own)
         else:
-            self.attempts.follow(own)
+            self.attempts.engine = own
         if self._cluster is not None:
             self._cluster.learn = None if self.attempts is None else self.attempts.learn
             if self._settings.engine is None:
@@ -309,9 +309,6 @@ class Engine:
         self._follow_roster()
         if self._cluster is not None:
             self._cluster.changed = True
-
-    def _new_policy(self) -> Policy:
-        return Policy(self.running, self._fall_back, self._watch)
 
     def _fall_back(self, failure: PartFailure) -> Settings:
         """Return settings with the last good policy, or the default one, and record the switch."""

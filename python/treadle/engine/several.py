@@ -12,7 +12,7 @@ from treadle.config.settings import GANG_MAX, RosterEngine
 from treadle.events import CONFLICTS, ApplicationState, Fate
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import Batch
-from treadle.model.tables import ASSUMED, GUARANTEED, PENDING, SIBLING_RESERVE, USED, View
+from treadle.model.tables import ASSUMED, GUARANTEED, PENDING, SIBLING_RESERVE, USED, View, chain, renumbered
 
 _WAITS: Final = frozenset({Fate.TRANSACTION, Fate.CLAIM})
 NAMED_MAX: Final = 16
@@ -52,7 +52,8 @@ class Attempts:
 
     def __init__(self, engine: RosterEngine) -> None:
         """Create the state without any attempts."""
-        self._engine = engine
+        self.engine = engine
+        """Its current entry in the roster."""
         self._retries: dict[int, _Retry] = {}
         self._outcomes: dict[int, _Outcome] = {}
         self._given_up: dict[int, str] = {}
@@ -60,10 +61,6 @@ class Attempts:
         self._most = GANG_MAX
         self.retries = 0
         """Number of attempts after a backoff."""
-
-    def follow(self, engine: RosterEngine) -> None:
-        """Apply a new version of the roster."""
-        self._engine = engine
 
     def learn(self, batch: Records, positions: I32, fates: U8) -> U8:
         """Apply an answer's outcomes; return them, conflicts as COMMITTED: these blame no node, row or application."""
@@ -108,14 +105,14 @@ class Attempts:
 
     def _apply_outcome(self, app: int, outcome: _Outcome, now_ms: int) -> None:
         """Start an application's backoff after a conflict; otherwise reset its conflicts."""
-        retry = self._engine.entry.retry
+        retry = self.engine.entry.retry
         if outcome.conflict:
             state = self._retries.setdefault(app, _Retry())
             state.conflicts = (0 if outcome.placed else state.conflicts) + 1
             wait_ms = retry.wait_ms(state.conflicts)
             if state.conflicts >= retry.attempts_max:
                 self._given_up[app] = (
-                    f"engine {self._engine.name} has given this application up after {state.conflicts} conflicts"
+                    f"engine {self.engine.name} has given this application up after {state.conflicts} conflicts"
                 )
                 state.conflicts, wait_ms = 0, retry.backoff_max_ms
             state.waits, state.retry_at_ms = True, now_ms + wait_ms
@@ -128,7 +125,7 @@ class Attempts:
         """Back off for an application that failed without a conflict."""
         trying = self._retries.setdefault(app, _Retry())
         trying.waits, trying.conflicts = True, 0
-        trying.retry_at_ms = now_ms + self._engine.entry.retry.backoff_ms
+        trying.retry_at_ms = now_ms + self.engine.entry.retry.backoff_ms
 
     def _find_too_large(self, cluster: Cluster, view: View) -> dict[int, int]:
         """Return applications whose transaction exceeds the maximum size, each with its number of containers."""
@@ -145,24 +142,16 @@ class Attempts:
 
     @property
     def _is_gang(self) -> bool:
-        return self._engine.entry.transactions == "gang"
+        return self.engine.entry.transactions == "gang"
 
     def _needed(self, cluster: Cluster, view: View, app: int) -> int:
         """Return the minimum number of containers of an application's transaction; 0 if it need not be atomic."""
         if view.apps["awaiting_am"][app]:
             return 0
         gang_size = cluster.gang_sizes.get(app, 0)
-        missing = gang_size - self._held(view, app) if gang_size else 0
+        containers = view.groups["running"][[*chain(view.groups, view.apps["first_group"][app])]]
+        missing = gang_size - int(containers.sum()) if gang_size else 0
         return max(int(view.apps["pending"][app]) if self._is_gang else 0, missing)
-
-    @staticmethod
-    def _held(view: View, app: int) -> int:
-        """Return an application's number of containers, AM container excluded."""
-        held, group = 0, int(view.apps["first_group"][app])
-        while group >= 0:
-            held += int(view.groups["running"][group])
-            group = int(view.groups["next"][group])
-        return held
 
     def divide(self, cluster: Cluster, view: View, made: Batch, now_ms: int, *, full: bool) -> Divided:
         """Group atomic transactions, and move incomplete ones to the end, where they are not sent.
@@ -204,14 +193,10 @@ class Attempts:
 
     def carry(self, apps: I32) -> None:
         """Continue after a snapshot; ``apps`` maps old application indices to new ones, -1 for none."""
-        self._retries = {int(apps[app]): trying for app, trying in self._retries.items() if self._stays(apps, app)}
-        self._outcomes = {int(apps[app]): outcome for app, outcome in self._outcomes.items() if self._stays(apps, app)}
-        self._given_up = {int(apps[app]): text for app, text in self._given_up.items() if self._stays(apps, app)}
+        self._retries = renumbered(self._retries, apps)
+        self._outcomes = renumbered(self._outcomes, apps)
+        self._given_up = renumbered(self._given_up, apps)
         self._too_large = {}
-
-    @staticmethod
-    def _stays(apps: I32, app: int) -> bool:
-        return app < len(apps) and apps[app] >= 0
 
     def given_up(self) -> tuple[tuple[int, str], ...]:
         """Return applications for another engine to serve, each with the reason."""
@@ -227,7 +212,7 @@ class Attempts:
         named = list(self._too_large.items())[:NAMED_MAX]
         rule = f"places all requested containers or none, and at most {self._most} containers at once"
         return tuple(
-            (app, f"Treadle's engine {self._engine.name} {rule}; this needs {need}: ask for fewer at a time")
+            (app, f"Treadle's engine {self.engine.name} {rule}; this needs {need}: ask for fewer at a time")
             for app, need in named
         )
 

@@ -13,7 +13,7 @@ from treadle.compiled.array_types import F64, I64
 from treadle.errors import STALLED, percent
 from treadle.events import ApplicationState, NodeState
 from treadle.model.cluster import Cluster
-from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, View
+from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, View, chain
 from treadle.policy.shares.tree import FROM_QUEUE, Shares
 from treadle.policy.state import Reason, Scratch, offered, reasons
 
@@ -162,11 +162,6 @@ class _StarvationCheck:
             has_room=bool((free >= least)[:, counted].all(axis=1).any()),
         )
 
-    def _up(self, queue: int) -> Iterator[int]:
-        while queue >= 0:
-            yield queue
-            queue = int(self._view.queues["parent"][queue])
-
     def _used(self, queue: int, partition: int) -> F64:
         amounts = self._view.limit_amounts[queue, partition]
         return np.asarray((amounts[USED] + amounts[ASSUMED]) * self._rates[partition], np.float64)
@@ -194,8 +189,8 @@ class _StarvationCheck:
 
     def _cause(self, leaf: int, partition: int, asks: _Asks) -> str:
         """Return why others go first: a parent counts usage of its other leaves, or other queues hold more."""
-        above = [*self._up(leaf)][-2:0:-1] if self._goes_by_groups else []  # below the root, the topmost first
-        for queue in above:
+        parents = [*chain(self._view.queues, leaf, "parent")] if self._goes_by_groups else []
+        for queue in parents[-2:0:-1]:  # below the root, the topmost first
             used, guaranteed = self._used(queue, partition), self._guaranteed(queue, partition)
             most = int(np.argmax(used))
             if guaranteed > 0 and used[most] >= guaranteed and used[most] > float(used[asks.needs].max()):

@@ -49,6 +49,12 @@ APPLICATION: Final = np.dtype(
 
 _DEFAULTS: Final = {"first_row": -1, "first_group": -1, "first_hint": -1, "queue": -1}
 
+_REPORTED: Final = (
+    *("cluster_timestamp", "id", "attempt", "name_name", "type_name", "user_name", "queue", "priority"),
+    *("submit_time_ms", "start_time_ms", "state", "awaiting_am"),
+)
+"""Columns of `events.Applications` that the table has too."""
+
 MOVED_MAX: Final = 16
 """Above this number of misplaced applications the whole list is sorted again."""
 
@@ -56,8 +62,6 @@ MOVED_MAX: Final = 16
 class ApplicationTable(Table):
     """All application attempts, by the shim's index. Amounts: ASSUMED, USED, HEADROOM."""
 
-    _in_use: I32 | None = None
-    """The cached result of `in_use`; None in a recording made before this field existed."""
     _any_ended = False
     """Whether one of them has ended."""
 
@@ -66,7 +70,7 @@ class ApplicationTable(Table):
         self.leaf_first: I32 = np.zeros(1, np.int32)
         self.leaf_applications: I32 = np.zeros(0, np.int32)
         self.rank: I32 = np.zeros(0, np.int32)
-        self._in_use = np.zeros(0, np.int32)
+        self._in_use: I32 = np.zeros(0, np.int32)
         self._order_is_old = True
         self._moved: set[int] = set()
         """Applications whose position in the order is outdated; unused while the whole order is outdated."""
@@ -84,19 +88,9 @@ class ApplicationTable(Table):
             same &= (columns["state"][at] == active) == (event.state == active)
             same &= (columns["id"][at] == event.id) & (columns["attempt"][at] == event.attempt)
             self._moved.update(at[~same].tolist())
-        columns["cluster_timestamp"][at] = event.cluster_timestamp
-        columns["id"][at] = event.id
-        columns["attempt"][at] = event.attempt
-        columns["name"][at] = event.name_name
-        columns["type"][at] = event.type_name
-        columns["user"][at] = event.user_name
-        columns["queue"][at] = event.queue
+        for name in _REPORTED:
+            columns[name.removesuffix("_name")][at] = getattr(event, name)
         columns["partition"][at] = partitions
-        columns["priority"][at] = event.priority
-        columns["submit_time_ms"][at] = event.submit_time_ms
-        columns["start_time_ms"][at] = event.start_time_ms
-        columns["state"][at] = event.state
-        columns["awaiting_am"][at] = event.awaiting_am
         self._use(at)
 
     def _use(self, applications: I32) -> None:
@@ -113,9 +107,6 @@ class ApplicationTable(Table):
 
         Indices are never reused, so the table has many more rows than there are applications in use.
         """
-        if self._in_use is None:
-            here = self.at["state"][: self.size] != int(ApplicationState.GONE)
-            self._in_use = np.flatnonzero(here).astype(np.int32)
         return self._in_use
 
     def drop_ended(self) -> None:

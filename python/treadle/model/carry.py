@@ -6,8 +6,9 @@ nodes by name, queues by path, containers by number. Anything without a match ha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -177,6 +178,8 @@ def carry_hints(
                 new.hints[made].claimed_tasks = -1
 
 
+K = TypeVar("K")
+
 LEARNED: Final = ("backoff_until", "service_ms", "container_ms", "share", "charged", "master_since_ms", "input_bytes")
 """Application columns that frames do not contain."""
 
@@ -211,9 +214,9 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     tasks.size = int(tasks.next_unused[0])
     tasks.has_inputs |= old.tasks.has_inputs
     if old.tasks.has_inputs:
-        carry_inputs(before, now, apps, old.tasks.task_index.pairs)
+        carry_inputs(before, now, apps, old.tasks.tasks.index.pairs)
     chain: I32 = np.zeros(len(old.hints.at), np.int32)
-    model = hints.tables(new.apps, new.requests, new.requests.index.pairs)
+    model = hints.tables(new.apps, new.requests)
     carry_hints(before, now, model, apps, rows, chain, INDEX_MAX - KEYS_RESERVED, INDEX_MAX - KEYS_AHEAD)
     hints.size = int(hints.next_unused[0])
     hints.has_claims |= old.hints.has_claims
@@ -228,28 +231,28 @@ def carry(old: Cluster, new: Cluster) -> Carried:
 
 def _applications(old: ApplicationTable, new: ApplicationTable) -> I32:
     """Return the new index of each old application attempt."""
-    new_index: I32 = np.full(len(old.at), -1, np.int32)
-    indices = {attempt: at for at, attempt in _attempts(new)}
-    for at, attempt in _attempts(old):
-        new_index[at] = indices.get(attempt, -1)
-    return new_index
+    return _new_index(_attempts(old), _attempts(new), len(old.at))
 
 
-def _attempts(apps: ApplicationTable) -> list[tuple[int, tuple[int, int, int]]]:
-    """Return index and ID of all attempts that have not ended."""
+def _new_index(old: Mapping[K, int], new: Mapping[K, int], size: int) -> I32:
+    """Return the new index of each of ``size`` old ones, by identifier; -1 for none."""
+    found: I32 = np.full(size, -1, np.int32)
+    for identifier, at in old.items():
+        found[at] = new.get(identifier, -1)
+    return found
+
+
+def _attempts(apps: ApplicationTable) -> dict[tuple[int, ...], int]:
+    """Return the indices of all attempts that have not ended, by ID."""
     here = apps.at["state"][: apps.size]
     live = np.flatnonzero((here != int(ApplicationState.GONE)) & (here != int(ApplicationState.MOVED)))
     columns = (apps.at[name][live].tolist() for name in ("cluster_timestamp", "id", "attempt"))
-    return list(zip(live.tolist(), zip(*columns, strict=True), strict=True))
+    return dict(zip(zip(*columns, strict=True), live.tolist(), strict=True))
 
 
 def _nodes(old: Cluster, new: Cluster) -> I32:
     """Return the new index of each old node. Nodes that share a name (several on a host) are not matched."""
-    new_index: I32 = np.full(len(old.nodes.at), -1, np.int32)
-    names = _by_name(new)
-    for name, at in _by_name(old).items():
-        new_index[at] = names.get(name, -1)
-    return new_index
+    return _new_index(_by_name(old), _by_name(new), len(old.nodes.at))
 
 
 def _by_name(cluster: Cluster) -> dict[str, int]:

@@ -15,12 +15,12 @@ from treadle import events
 from treadle.compiled.array_types import I32, I64, U8
 from treadle.constraints import (
     NO_PREFERENCE,
+    Alternatives,
     Choice,
     Conjunction,
     NodeFacts,
     NodePreference,
     NodeTable,
-    ParsedConstraint,
     Predicate,
     choice,
     misread,
@@ -111,7 +111,7 @@ class Classes:
         self._class_of: dict[Wanted, int] = {(): NO_NODE}
         self._choice_of: dict[Choice, int] = {}
         self._predicates: dict[Predicate, npt.NDArray[np.bool_]] = {}
-        self._parsed: dict[str, ParsedConstraint | None] = {}
+        self._parsed: dict[str, Alternatives | None] = {}
         self._preferences: dict[int, NodePreference] = {}
         self._choices_bound: dict[int, dict[int, _Binding]] = {}
         """Bindings by application and constraint text, valid until its tags or constraints change."""
@@ -133,20 +133,13 @@ class Classes:
         self._freed = False
         """Whether a row was freed since unused choices were last dropped."""
 
-    def tags_changed(self, application: int) -> None:
-        """Record that a relevant tag of an application has changed."""
-        self._note(application)
-
-    def constraints_changed(self, applications: I32) -> None:
-        """Record that the constraints of applications' requests have changed."""
-        for application in np.unique(applications).tolist():
-            self._note(application)
-
-    def _note(self, application: int) -> None:
-        self.active = True
-        self._bound = grown(self._bound, application + 1, False)
-        self._bound[application] = True
-        self._apps_changed.add(application)
+    def applications_changed(self, applications: I32 | list[int]) -> None:
+        """Record that relevant tags of applications, or constraints of their requests, have changed."""
+        if len(applications):
+            self.active = True
+            self._bound = grown(self._bound, int(np.max(applications)) + 1, False)
+            self._bound[applications] = True
+            self._apps_changed.update(np.asarray(applications).tolist())
 
     def drop(self, application: int) -> None:
         """Drop an application's bindings until its requests are reported again."""
@@ -212,13 +205,7 @@ class Classes:
             holds[changed] = self._table.meet(predicate, changed)
         usable = np.array([each is not None for each in facts], bool)
         for at, wanted in enumerate(self.wanted):
-            changed_mask = np.zeros(len(changed), bool)
-            for conjunction in wanted:
-                meets = usable.copy()
-                for predicate in conjunction.predicates:
-                    meets &= self._predicates[predicate][changed]
-                changed_mask |= meets
-            self.nodes[at, changed] = changed_mask
+            self.nodes[at, changed] = self._meeting(wanted, usable, changed)
         self._pack(slice(0, len(self.wanted)))
         self.changes += 1
 
@@ -344,30 +331,22 @@ class Classes:
                 self._plain[application] = at, number
         return binding
 
-    def _parsed_constraint(self, cluster: Mirror, name: int) -> ParsedConstraint | None:
+    def _parsed_constraint(self, cluster: Mirror, name: int) -> Alternatives | None:
         text = cluster.names.texts[name]
         if text not in self._parsed:
             if len(self._parsed) >= CHOICES_MAX:
                 self._parsed.clear()
-            constraint = parse_constraint(text)
-            self._parsed[text] = constraint if isinstance(constraint, ParsedConstraint) else None
+            self._parsed[text] = parse_constraint(text)
         return self._parsed[text]
 
-    def set_level(self, row: int, level: int) -> bool:
-        """Limit a row to alternatives up to ``level`` (-1 or the last one: all); return False if no class is left."""
+    def set_level(self, row: int, level: int) -> None:
+        """Limit a row to alternatives up to ``level`` (-1 or the last one: all), unless no class is left."""
         chosen = self.choices[self.row_choice[row]]
         at = self.class_for(chosen.nodes_at(chosen.last if level < 0 else level))
-        if at < 0:
-            return False
-        self.row_level[row] = -1 if level >= chosen.last else level
-        if self.row_class[row] != at:
+        if at >= 0:
+            self.row_level[row] = -1 if level >= chosen.last else level
+            self._freed |= bool(self.row_class[row] != at)
             self.row_class[row] = at
-            self._freed = True
-        return True
-
-    def class_of(self, conjunction: Conjunction) -> int:
-        """Return the class of nodes that satisfy a conjunction, -1 if there are too many classes."""
-        return self.class_for((conjunction,))
 
     def class_for(self, conjunctions: Wanted) -> int:
         """Return the class with this condition, -1 if there are too many classes."""
@@ -436,15 +415,20 @@ class Classes:
         self.packed = grown(self.packed, at + 1, 0)
         usable = np.zeros(self.nodes.shape[1], bool)
         usable[: len(self._table)] = self._table.usable
-        self.nodes[at] = False
-        for conjunction in conjunctions:
-            meets = usable.copy()
-            for predicate in conjunction.predicates:
-                meets &= self._nodes_of(predicate)
-            self.nodes[at] |= meets
+        self.nodes[at] = self._meeting(conjunctions, usable, slice(None))
         self._pack(slice(at, at + 1))
         self.changes += 1
         return at
+
+    def _meeting(self, wanted: Wanted, usable: npt.NDArray[np.bool_], which: I64 | slice) -> npt.NDArray[np.bool_]:
+        """Return which of some nodes satisfy a condition; ``usable`` are those of them that may be used."""
+        found = np.zeros(len(usable), bool)
+        for conjunction in wanted:
+            meets = usable.copy()
+            for predicate in conjunction.predicates:
+                meets &= self._nodes_of(predicate)[which]
+            found |= meets
+        return found
 
     def _nodes_of(self, predicate: Predicate) -> npt.NDArray[np.bool_]:
         eligible = self._predicates.get(predicate)

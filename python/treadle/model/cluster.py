@@ -87,7 +87,7 @@ class Cluster:
             capability=self.requests.capability,
             places=self.requests.localities.at,
             user_index=self.users.index.pairs,
-            place_index=self.requests.locality_index.pairs,
+            place_index=self.requests.localities.index.pairs,
             blacklist=self.blacklist.pairs,
             excluded=self.rejections.excluded.pairs,
             first_node=self.names.first_node,
@@ -160,14 +160,16 @@ class Cluster:
                 self.names.add(event)
                 return
             case events.TaskEstimates() | events.PlanRanks():
-                self.hints.apply(event, self.apps, self.requests, self.requests.index.pairs)
+                self.hints.apply(event, self.apps, self.requests)
                 return
             case events.Containers():
                 self._check_width(event.capability)
                 self.tasks.apply(event, self.apps, self.names.index_of("MAPREDUCE"))
                 return
-            case events.TaskInputs() | events.StageInputs():
-                self._apply_inputs(event)
+            case events.TaskInputs():
+                self.tasks.apply_inputs(event)
+            case events.StageInputs():
+                self.apps.apply_inputs(event)
             case events.NodeAttributes() | events.Constraints() | events.AllocationTags():
                 self._apply_bounds(event)
             case _:
@@ -182,10 +184,10 @@ class Cluster:
                 self.classes.attributes_reported(event)
             case events.Constraints():
                 self.constraints.apply(event, self.names)
-                self.classes.constraints_changed(event.application)
+                self.classes.applications_changed(event.application)
             case events.AllocationTags():
                 self.constraints.apply_tags(event, self.names)
-                self.classes.constraints_changed(event.application)
+                self.classes.applications_changed(event.application)
 
     def _apply_tags(self, event: events.Tags) -> None:
         """Apply tags of applications; tags with node requirements may change possible placements."""
@@ -194,17 +196,10 @@ class Cluster:
             self._tags.setdefault(application, set()).add(name)
             text = self.names.texts[name]
             if text.lower().startswith(TAG):
-                self.classes.tags_changed(application)
+                self.classes.applications_changed([application])
                 self.changed = True
             if size := gang_of((text,)):
                 self.gang_sizes[application] = max(size, self.gang_sizes.get(application, 0))
-
-    def _apply_inputs(self, event: events.TaskInputs | events.StageInputs) -> None:
-        """Apply input sizes of tasks."""
-        if isinstance(event, events.TaskInputs):
-            self.tasks.apply_inputs(event)
-        else:
-            self.apps.apply_inputs(event)
 
     def _check_width(self, amounts: events.I64) -> None:
         if amounts.ndim != 2 or amounts.shape[1] != len(self.types.names):
@@ -267,8 +262,7 @@ class Cluster:
             if self.learn is not None:
                 fates = self.learn(batch, positions, fates)
             if fates.any():
-                decide, now_ms = self.decide, self.now_ms
-                self.rejections.learn(view.nodes, view.apps, view.rows, batch, positions, fates, decide, now_ms)
+                self.rejections.learn(view, batch, positions, fates, self.decide, self.now_ms)
 
     def sweep(self) -> None:
         """Free ended state: request rows without requests, and their node reservations."""

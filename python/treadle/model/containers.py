@@ -6,6 +6,7 @@ application and priority are treated as identical. AM containers are not tasks. 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,9 +14,9 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel, tables
-from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remove, take_from
+from treadle.compiled.pair_map import find, give_back, pair, put, remove, take_from
 from treadle.model.applications import ApplicationTable
-from treadle.model.tables import ModelError, Table, grown, largest, own
+from treadle.model.tables import ModelError, RowTable, chain, largest, own
 from treadle.yarn.codes import KILLED_BY_APPMASTER, SUCCESS
 
 COMPLETED: Final = 3
@@ -288,30 +289,18 @@ MANY: Final = 4096
 """Above this number of events it pays to count the distinct groups first."""
 
 
-class TaskTable(Table):
+class TaskTable(RowTable):
     """Task groups, found by ``index.find(application, priority)``. The amounts are the sums over running tasks."""
 
     def __init__(self, resources: int) -> None:
         super().__init__(GROUP, (resources,), {"application": -1})
-        self.index = PairMap()
-        self.tasks = Table(TASK)
-        self.task_index = PairMap()
-        self.free: I32 = np.zeros(16, np.int32)
-        self._free_tasks: I32 = np.zeros(16, np.int32)
-        self.next_unused = np.zeros(1, np.int64)
-        self._next_task = np.zeros(1, np.int64)
+        self.tasks = RowTable(TASK)
         self.notes_effects = False
         """Whether `effects` is written."""
         self.effects: Records = np.zeros(0, EFFECT)
         """The effect of each row of the latest `events.Containers`, if written."""
         self.has_inputs = False
         """Whether the input size of any task is known."""
-
-    def make_room(self, groups: int) -> None:
-        """Make room for ``groups`` further groups."""
-        self.reserve(int(self.next_unused[0]) + groups)
-        self.free = grown(self.free, len(self.at) + 1, 0)
-        self.index.reserve(groups)
 
     def apply(self, event: events.Containers, apps: ApplicationTable, mapreduce: int) -> None:
         """Apply container events in order; those of ended applications are ignored.
@@ -324,11 +313,10 @@ class TaskTable(Table):
         if more > MANY:
             groups = _most_groups((event.application.astype(np.int64) << 32) | (event.priority & 0x7FFFFFFF))
         self.make_room(groups)
-        self.tasks.reserve(int(self._next_task[0]) + more)
-        self._free_tasks = grown(self._free_tasks, len(self.tasks.at) + 1, 0)
-        self.task_index.reserve(more)
+        self.tasks.make_room(more)
         self.effects = np.zeros(more if self.notes_effects else 0, EFFECT)
-        apply_containers(self._arrays(apps), _container_events(event), mapreduce, self.effects)
+        columns = {name: own(getattr(event, name)) for name in ContainerEvents._fields}
+        apply_containers(self._arrays(apps), ContainerEvents(**columns), mapreduce, self.effects)
         self.size = int(self.next_unused[0])
 
     def _arrays(self, apps: ApplicationTable) -> TaskArrays:
@@ -340,9 +328,9 @@ class TaskTable(Table):
             free=self.free,
             next_unused=self.next_unused,
             tasks=self.tasks.at,
-            task_index=self.task_index.pairs,
-            free_tasks=self._free_tasks,
-            next_task=self._next_task,
+            task_index=self.tasks.index.pairs,
+            free_tasks=self.tasks.free,
+            next_task=self.tasks.next_unused,
         )
 
     def apply_inputs(self, event: events.TaskInputs) -> None:
@@ -356,10 +344,16 @@ class TaskTable(Table):
             raise ModelError("TaskInputs.bytes must not be negative")
         rows = zip(event.application.tolist(), event.container.tolist(), event.bytes.tolist(), strict=True)
         for application, container, size in rows:
-            task = int(find_task(self.task_index.pairs, application, container))
+            task = int(find_task(self.tasks.index.pairs, application, container))
             if task >= 0:
                 self.tasks.at["input_bytes"][task] = size
                 self.has_inputs = True
+
+    def running(self, application: int, apps: ApplicationTable) -> Iterator[tuple[int, int]]:
+        """Yield group and task of each running container of an application, except its AM."""
+        for group in chain(self.at, apps.at["first_group"][application]):
+            for task in chain(self.tasks.at, self.at["first"][group]):
+                yield group, task
 
     def drop(self, application: int, apps: ApplicationTable) -> None:
         """Drop the tasks of an application."""
@@ -373,18 +367,3 @@ def _most_groups(keys: I64) -> int:
     """
     runs = 1 + int(np.count_nonzero(keys[1:] != keys[:-1]))
     return runs if runs <= len(keys) // 4 else len(np.unique(keys))
-
-
-def _container_events(event: events.Containers) -> ContainerEvents:
-    return ContainerEvents(
-        container=own(event.container),
-        application=own(event.application),
-        priority=own(event.priority),
-        node=own(event.node),
-        event=own(event.event),
-        time_ms=own(event.time_ms),
-        created_ms=own(event.created_ms),
-        exit_status=own(event.exit_status),
-        am=own(event.am),
-        capability=own(event.capability),
-    )

@@ -13,9 +13,9 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32, I64, Records
 from treadle.compiled.functions import inner, kernel, tables
-from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remove, take_from
+from treadle.compiled.pair_map import find, give_back, pair, put, remove, take_from
 from treadle.model.applications import ApplicationTable
-from treadle.model.tables import ModelError, Table, grown, largest, own
+from treadle.model.tables import ModelError, RowTable, largest, own
 
 
 @inner
@@ -117,24 +117,15 @@ HINT: Final = np.dtype(
 )
 
 
-class HintTable(Table):
+class HintTable(RowTable):
     """All keys with hints. The amounts are the resources of a task in the last request, 0 before the first."""
 
     def __init__(self, resources: int) -> None:
         super().__init__(HINT, (resources,), {"application": -1})
-        self.index = PairMap()
         self.has_claims = False
         """Whether an application has reported values of its own tasks."""
-        self.free: I32 = np.zeros(16, np.int32)
-        self.next_unused = np.zeros(1, np.int64)
 
-    def make_room(self, more: int) -> None:
-        """Make room for ``more`` further keys."""
-        self.reserve(int(self.next_unused[0]) + more)
-        self.free = grown(self.free, len(self.at) + 1, 0)
-        self.index.reserve(more)
-
-    def tables(self, apps: ApplicationTable, rows: Table, row_index: Records) -> HintTables:
+    def tables(self, apps: ApplicationTable, rows: RowTable) -> HintTables:
         """Return the tables as kernels take them; ``rows`` are request rows. Stale as soon as one grows."""
         return HintTables(
             apps=apps.at,
@@ -145,12 +136,10 @@ class HintTable(Table):
             next_unused=self.next_unused,
             rows=rows.at,
             row_capability=rows.amounts,
-            row_index=row_index,
+            row_index=rows.index.pairs,
         )
 
-    def apply(
-        self, event: events.TaskEstimates | events.PlanRanks, apps: ApplicationTable, rows: Table, row_index: Records
-    ) -> None:
+    def apply(self, event: events.TaskEstimates | events.PlanRanks, apps: ApplicationTable, rows: RowTable) -> None:
         """Apply hints for request keys (absolute values); link existing request rows.
 
         Raises:
@@ -175,7 +164,7 @@ class HintTable(Table):
                 raise ModelError("PlanRanks.score must be between 0 and 1, or -1 for none")
             values = {"score": np.where(ranked, event.score, 1.0), "ranked": ranked.astype(np.uint8)}
         rows_of = np.empty(more, np.int64)
-        hint_rows(self.tables(apps, rows, row_index), own(event.application), own(event.key), rows_of)
+        hint_rows(self.tables(apps, rows), own(event.application), own(event.key), rows_of)
         for name, column in values.items():
             self.at[name][rows_of] = column  # of repeated keys the last one counts
         self.size = int(self.next_unused[0])

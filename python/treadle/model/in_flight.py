@@ -15,7 +15,7 @@ the same frame. In-flight amounts are separate columns, which an outcome reduces
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,7 +25,7 @@ from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import PairMap
 from treadle.events import Fate
-from treadle.model.tables import ASSUMED, View
+from treadle.model.tables import ASSUMED, View, renumbered
 
 
 @inner
@@ -188,30 +188,17 @@ class Rejections:
         self._constrained: deque[tuple[int, int, int, int]] = deque()
         """Pairs excluded by a constraint: (RM time of the retry, row, node, cycle in `excluded`), earliest first."""
 
-    def learn(
-        self,
-        nodes: Records,
-        apps: Records,
-        rows: Records,
-        batch: Records,
-        positions: I32,
-        fates: U8,
-        decide: int,
-        now_ms: int,
-    ) -> None:
+    def learn(self, view: View, batch: Records, positions: I32, fates: U8, decide: int, now_ms: int) -> None:
         """Apply the outcomes of proposals of ``batch``.
 
         ``decide`` is the number of the next cycle, ``now_ms`` the RM's time in the latest.
         """
+        rows = view.rows
         for at in np.flatnonzero(fates):
             position, fate = int(positions[at]), int(fates[at])
             if not 0 <= position < len(batch) or fate in _NOBODY:
                 continue
-            row, node, app = (
-                int(batch["row"][position]),
-                int(batch["node"][position]),
-                int(batch["application"][position]),
-            )
+            row, node, app = batch[position][["row", "node", "application"]].item()
             until = decide + min(SHORTEST << int(rows["backoff_level"][row]), LONGEST)
             if rows["backoff_level"][row] < 20:
                 rows["backoff_level"][row] += 1
@@ -221,9 +208,9 @@ class Rejections:
                 if fate == Fate.CONSTRAINT:
                     self._constrained.append((now_ms + CONSTRAINT_MS, row, node, until & 0x7FFFFFFF))
             elif fate in _NODE:
-                nodes["backoff_until"][node] = until
+                view.nodes["backoff_until"][node] = until
             elif fate in _APPLICATION:
-                apps["backoff_until"][app] = until
+                view.apps["backoff_until"][app] = until
             else:
                 rows["backoff_until"][row] = until
 
@@ -270,7 +257,7 @@ class RejectionCounts:
     """Rejections by application and fate, for display only."""
 
     def __init__(self) -> None:
-        self.counts: dict[int, dict[int, int]] = {}
+        self.counts: dict[int, Counter[int]] = {}
 
     def note(self, batch: Records, positions: I32, fates: U8) -> None:
         """Count the outcomes of an answer, except commits (fate 0) and observed proposals."""
@@ -279,12 +266,9 @@ class RejectionCounts:
             if not 0 <= position < len(batch):
                 continue
             application = int(batch["application"][position])
-            counts = self.counts.get(application)
-            if counts is None:
-                if len(self.counts) >= APPLICATIONS_MAX:
-                    del self.counts[next(iter(self.counts))]
-                counts = self.counts[application] = {}
-            counts[fate] = counts.get(fate, 0) + 1
+            if application not in self.counts and len(self.counts) >= APPLICATIONS_MAX:
+                del self.counts[next(iter(self.counts))]
+            self.counts.setdefault(application, Counter())[fate] += 1
 
     def drop(self, application: int) -> None:
         """Drop an application."""
@@ -292,9 +276,7 @@ class RejectionCounts:
 
     def follow(self, before: RejectionCounts, apps: I32) -> None:
         """Take over the counts from before a snapshot; ``apps`` maps old application indices to new ones, or -1."""
-        kept = {int(apps[old]): counts for old, counts in before.counts.items() if old < len(apps) and apps[old] >= 0}
+        kept = renumbered(before.counts, apps)
         for application, counts in self.counts.items():
-            by_fate = kept.setdefault(application, {})
-            for fate, count in counts.items():
-                by_fate[fate] = by_fate.get(fate, 0) + count
+            kept.setdefault(application, Counter()).update(counts)
         self.counts = dict(list(kept.items())[-APPLICATIONS_MAX:])

@@ -9,7 +9,7 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32
 from treadle.events import NodeState
-from treadle.model.tables import FREE, TOTAL, Names, Table
+from treadle.model.tables import FREE, TOTAL, Names, Table, renumbered
 
 NODE: Final = np.dtype(
     [
@@ -149,9 +149,5 @@ class AllocationTags:
 
     def follow(self, old: AllocationTags, apps: I32) -> None:
         """Take over the tags of priorities that a snapshot no longer contains; ``apps`` maps to the new indices."""
-        for application, known in old.of.items():
-            now = int(apps[application]) if application < len(apps) else -1
-            if now >= 0:
-                mine = self.of.setdefault(now, {})
-                for priority, tags in known.items():
-                    mine.setdefault(priority, tags)
+        for application, known in renumbered(old.of, apps).items():
+            self.of[application] = known | self.of.get(application, {})

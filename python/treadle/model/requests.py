@@ -9,10 +9,10 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel, tables
-from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remove, take_from
+from treadle.compiled.pair_map import find, give_back, pair, put, remove, take_from
 from treadle.model.applications import ApplicationTable
 from treadle.model.hints import HintTable, copy_ask
-from treadle.model.tables import Names, Table, grown, largest, own
+from treadle.model.tables import Names, RowTable, chain, largest, own
 
 UNLINKED: Final = -2
 """`before` of a row that is not in its application's list."""
@@ -103,12 +103,12 @@ class Asks(NamedTuple):
     key: I32
     priority: I32
     allocation_request_id: I64
+    relax_locality: U8
+    constrained: U8
+    capability: I64
+    partition: I32
     wanted: I32
     """Number of containers."""
-    relax: U8
-    constrained: U8
-    partition: I32
-    capability: I64
 
 
 @tables
@@ -134,7 +134,7 @@ def take_ask(model: RequestTables, row: int, asks: Asks, i: int) -> None:
     rows = model.rows
     rows[row].priority = asks.priority[i]
     rows[row].allocation_request_id = asks.allocation_request_id[i]
-    rows[row].relax = asks.relax[i]
+    rows[row].relax = asks.relax_locality[i]
     rows[row].constrained = asks.constrained[i]
     rows[row].partition = asks.partition[i]
     for r in range(asks.capability.shape[1]):
@@ -196,28 +196,13 @@ def clear_localities(model: RequestTables, row: int) -> None:
 
 
 @kernel
-def drop_asks(apps: Records, app: int, model: RequestTables, emptied: I32) -> int:
-    """Set an application's requests to 0, drop localities; write its rows to ``emptied``, return how many."""
-    empty, rows = 0, model.rows
+def drop_asks(apps: Records, app: int, model: RequestTables) -> None:
+    """Set an application's requests to 0, and drop localities."""
     row = apps[app].first_row
     while row >= 0:
-        set_count(apps, rows, row, model.capability[row, 0], 0)
+        set_count(apps, model.rows, row, model.capability[row, 0], 0)
         clear_localities(model, row)
-        emptied[empty] = row
-        empty += 1
-        row = rows[row].next
-    return empty
-
-
-@kernel
-def count_rows(apps: Records, app: int, rows: Records) -> int:
-    """Return how many rows an application has."""
-    count = 0
-    row = apps[app].first_row
-    while row >= 0:
-        count += 1
-        row = rows[row].next
-    return count
+        row = model.rows[row].next
 
 
 @kernel
@@ -332,20 +317,14 @@ LOCALITY: Final = np.dtype(
 )
 
 
-class RequestTable(Table):
+class RequestTable(RowTable):
     """All request rows and their localities: one row per name (node or rack) with outstanding requests."""
 
     def __init__(self, resources: int, hints: HintTable) -> None:
         """Create an empty table whose rows link to ``hints``."""
         super().__init__(REQUEST, (resources,), {"application": -1})
         self._hints = hints
-        self.index = PairMap()
-        self.localities = Table(LOCALITY)
-        self.locality_index = PairMap()
-        self._free: I32 = np.zeros(16, np.int32)
-        self._free_localities: I32 = np.zeros(16, np.int32)
-        self._next = np.zeros(1, np.int64)
-        self._next_locality = np.zeros(1, np.int64)
+        self.localities = RowTable(LOCALITY)
         self._emptied: set[int] = set()
 
     @property
@@ -359,23 +338,12 @@ class RequestTable(Table):
         apps.cover(event.application, "application")
         largest(event.key, "request key")
         more = len(event.application)
-        self.reserve(int(self._next[0]) + more)
-        self._free = grown(self._free, len(self.at) + 1, 0)
-        self.index.reserve(more)
+        self.make_room(more)
         emptied, moved = np.empty(more, np.int32), np.empty(more, np.int32)
-        asks = Asks(
-            application=own(event.application),
-            key=own(event.key),
-            priority=own(event.priority),
-            allocation_request_id=own(event.allocation_request_id),
-            wanted=own(event.count),
-            relax=own(event.relax_locality),
-            constrained=own(event.constrained),
-            partition=partitions,
-            capability=own(event.capability),
-        )
+        columns = {name: own(getattr(event, name)) for name in Asks._fields[:-2]}
+        asks = Asks(**columns, partition=partitions, wanted=own(event.count))
         empty, out = apply_requests(apps.at, self._tables(), asks, emptied, moved)
-        self.size = int(self._next[0])
+        self.size = int(self.next_unused[0])
         self._emptied.update(emptied[:empty].tolist())
         if out:
             link_rows(apps.at, self.at, self._in_order(moved[:out]))
@@ -397,11 +365,11 @@ class RequestTable(Table):
             rows=self.at,
             capability=self.capability,
             row_index=self.index.pairs,
-            free=self._free,
-            next_unused=self._next,
+            free=self.free,
+            next_unused=self.next_unused,
             places=self.localities.at,
-            place_index=self.locality_index.pairs,
-            free_places=self._free_localities,
+            place_index=self.localities.index.pairs,
+            free_places=self.localities.free,
             hints=self._hints.at,
             hint_capability=self._hints.amounts,
             hint_index=self._hints.index.pairs,
@@ -412,13 +380,10 @@ class RequestTable(Table):
         names.check(event.name_name)
         largest(event.application, "application")
         largest(event.key, "request key")
-        more = len(event.application)
-        self.localities.reserve(int(self._next_locality[0]) + more)
-        self._free_localities = grown(self._free_localities, len(self.localities.at) + 1, 0)
-        self.locality_index.reserve(more)
+        self.localities.make_room(len(event.application))
         apply_localities(
             self._tables(),
-            self._next_locality,
+            self.localities.next_unused,
             generation,
             own(event.application),
             own(event.key),
@@ -429,9 +394,8 @@ class RequestTable(Table):
 
     def drop(self, application: int, apps: ApplicationTable) -> None:
         """Drop the requests of an application. Rows requested again in the same frame keep their other state."""
-        emptied = np.empty(count_rows(apps.at, application, self.at), np.int32)
-        drop_asks(apps.at, application, self._tables(), emptied)
-        self._emptied.update(emptied.tolist())
+        drop_asks(apps.at, application, self._tables())
+        self._emptied.update(chain(self.at, apps.at["first_row"][application]))
 
     def sweep(self, apps: ApplicationTable) -> list[int]:
         """Free the rows without requests and in-flight proposals; return those with a reserved node."""

@@ -7,7 +7,8 @@ a row are adjacent in memory. The shim assigns row indices; a row without an eve
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,10 @@ import numpy.typing as npt
 from treadle import events
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import tables
+from treadle.compiled.pair_map import PairMap
 from treadle.events import INDEX_MAX
+
+V = TypeVar("V")
 
 MAX_PARTITIONS = 64
 """Upper bound of node labels, for tables with one column per partition."""
@@ -124,6 +128,19 @@ def own(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.array(column, order="C")
 
 
+def chain(records: Records, first: Any, link: str = "next") -> Iterator[int]:
+    """Yield the rows of a linked list, from ``first`` on; -1 ends it. Linked by ``parent``: a queue and those above."""
+    row = int(first)
+    while row >= 0:
+        yield row
+        row = int(records[link][row])
+
+
+def renumbered(by_index: Mapping[int, V], new: I32) -> dict[int, V]:
+    """Return values by their indices after a snapshot; ``new`` maps old indices to these, -1 for none."""
+    return {int(new[at]): value for at, value in by_index.items() if at < len(new) and new[at] >= 0}
+
+
 class Table:
     """Records with growable capacity; ``size`` is one more than the largest index in use."""
 
@@ -155,6 +172,24 @@ class Table:
         rows = largest(index, what) + 1
         self.reserve(rows)
         self.size = max(self.size, rows)
+
+
+class RowTable(Table):
+    """A table whose rows kernels take and free (`treadle.compiled.pair_map`), and find in ``index``."""
+
+    def __init__(
+        self, record: np.dtype[Any], amounts: tuple[int, ...] = (), defaults: dict[str, int] | None = None
+    ) -> None:
+        super().__init__(record, amounts, defaults)
+        self.index = PairMap()
+        self.free: I32 = np.zeros(16, np.int32)
+        self.next_unused: I64 = np.zeros(1, np.int64)
+
+    def make_room(self, more: int) -> None:
+        """Make room for so many further rows."""
+        self.reserve(int(self.next_unused[0]) + more)
+        self.free = grown(self.free, len(self.at) + 1, 0)
+        self.index.reserve(more)
 
 
 @tables

@@ -45,29 +45,26 @@ NO_LIMIT: Final = -2
 
 
 @inner
-def may_ask(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
-    """Return whether the row has requests that are not in flight, that the gate admits, and that are not in backoff."""
+def asks_here(view: View, scratch: Scratch, parameters: DecideParameters, row: int, partition: int) -> bool:
+    """Return whether the row has requests that are not in flight, that the gate admits, and that are not in backoff.
+
+    It must request the partition, or in a lent one have no label, and its AM must run.
+    """
+    if parameters.lends:
+        if view.rows[row].partition != 0 or view.apps[view.rows[row].application].awaiting_am:
+            return False
+    elif view.rows[row].partition != partition:
+        return False
     if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].backoff_until > parameters.decide:
         return False
     return asks_left(view, scratch, row) > 0
 
 
 @inner
-def asks_here(view: View, scratch: Scratch, parameters: DecideParameters, row: int, partition: int) -> bool:
-    """Return whether the row may use the partition: it requests it, or in a lent one has no label, and its AM runs."""
-    if parameters.lends:
-        if view.rows[row].partition != 0 or view.apps[view.rows[row].application].awaiting_am:
-            return False
-    elif view.rows[row].partition != partition:
-        return False
-    return may_ask(view, scratch, parameters, row)
-
-
-@inner
 def note_refused(
     view: View, scratch: Scratch, parameters: DecideParameters, row: int, partition: int, backs_off: bool
 ) -> None:
-    """Record why a row may not use the partition (see `may_ask`); ``backs_off``: its application is in backoff."""
+    """Record why a row may not use the partition (see `asks_here`); ``backs_off``: its application is in backoff."""
     if scratch.rows[row].done or parameters.lends or view.rows[row].partition != partition:
         return
     if view.rows[row].count <= view.rows[row].assumed:
@@ -152,19 +149,11 @@ def refused(view: View, headroom: I64, leaves: int, app: int, row: int, user: in
 
 
 @inner
-def is_too_large(view: View, scratch: Scratch, row: int) -> bool:
-    """Return whether a request is larger than what any empty node of the partition may give out."""
-    too_large = False
-    for r in range(len(view.counted)):
-        too_large = too_large or (scratch.bound[r] and view.capability[row, r] > scratch.largest[r])
-    return too_large
-
-
-@inner
 def barred(view: View, scratch: Scratch, app: int, row: int, user: int) -> int:
     """Return why a request of the served leaf needs no node search; 0 if it needs one."""
-    if is_too_large(view, scratch, row):
-        return Reason.TOO_LARGE
+    for r in range(len(view.counted)):
+        if scratch.bound[r] and view.capability[row, r] > scratch.largest[r]:
+            return Reason.TOO_LARGE
     return refused(view, scratch.asks[LEAF_HEADROOM], scratch.counters[LEAVES], app, row, user)
 
 

@@ -15,7 +15,7 @@ equal share of the leaf they precede jobs with sizes, beyond that they follow th
 from __future__ import annotations
 
 from math import exp, inf, log
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 from pydantic import Field
@@ -27,7 +27,7 @@ from treadle.events import ApplicationState
 from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
 from treadle.model.tables import GUARANTEED, Table, View
-from treadle.policy.parts import ACTIVE, Estimate, Keeper, Keepers, Order
+from treadle.policy.parts import ACTIVE, Estimate, Keeper, Order
 from treadle.policy.work import Durations, Jobs, demand_of, hinted_durations, or_default
 
 JOB: Final = np.dtype(
@@ -86,47 +86,36 @@ def find_changes(apps: Records, jobs: Records, which: I32, changes: U8) -> int:
     return found
 
 
-@inner
-def measure_progress(view: View, jobs: Records, app: int, totals: F64, elapsed_ms: float) -> None:
-    """Update an application's progress; AMs are not tasks."""
-    asked, running, rate = 0.0, 0.0, 0.0
-    row = -1 if view.apps[app].awaiting_am else view.apps[app].first_row
-    while row >= 0:
-        asked += view.rows[row].count
-        row = view.rows[row].next
-    group = view.apps[app].first_group
-    while group >= 0:
-        if view.groups[group].running > 0:
-            running += view.groups[group].running
-            rate += demand_of(view.group_amounts, group, totals)
-        group = view.groups[group].next
-    jobs[app].tested_ms += jobs[app].running * elapsed_ms
-    jobs[app].service_ms += jobs[app].rate * elapsed_ms
-    jobs[app].ended += max(jobs[app].open - asked - running, 0.0)
-    jobs[app].open, jobs[app].running, jobs[app].rate = asked + running, running, rate
-
-
 @kernel
-def measure_all_progress(view: View, jobs: Records, which: I32, totals: F64, elapsed_ms: float) -> None:
-    """Update the progress of all active applications."""
+def measure_progress(view: View, jobs: Records, which: I32, totals: F64, elapsed_ms: float) -> None:
+    """Update the progress of all active applications; AMs are not tasks."""
     for app in which:
-        if view.apps[app].state == ACTIVE:
-            measure_progress(view, jobs, app, totals, elapsed_ms)
-
-
-@inner
-def size_class(tasks: float, classes: F64) -> int:
-    """Return the size class of a job with ``tasks`` tasks."""
-    class_found = 0
-    while class_found < len(classes) and tasks > classes[class_found]:
-        class_found += 1
-    return class_found
+        if view.apps[app].state != ACTIVE:
+            continue
+        asked, running, rate = 0.0, 0.0, 0.0
+        row = -1 if view.apps[app].awaiting_am else view.apps[app].first_row
+        while row >= 0:
+            asked += view.rows[row].count
+            row = view.rows[row].next
+        group = view.apps[app].first_group
+        while group >= 0:
+            if view.groups[group].running > 0:
+                running += view.groups[group].running
+                rate += demand_of(view.group_amounts, group, totals)
+            group = view.groups[group].next
+        jobs[app].tested_ms += jobs[app].running * elapsed_ms
+        jobs[app].service_ms += jobs[app].rate * elapsed_ms
+        jobs[app].ended += max(jobs[app].open - asked - running, 0.0)
+        jobs[app].open, jobs[app].running, jobs[app].rate = asked + running, running, rate
 
 
 @inner
 def task_ms(jobs: Records, app: int, classes: F64, of_class: F64, weight: float) -> float:
     """Return the task duration of an application by total time on test, in ms."""
-    prior = jobs[app].prior + jobs[app].general * of_class[size_class(jobs[app].ended + jobs[app].open, classes)]
+    size_class = 0
+    while size_class < len(classes) and jobs[app].ended + jobs[app].open > classes[size_class]:
+        size_class += 1
+    prior = jobs[app].prior + jobs[app].general * of_class[size_class]
     return float((jobs[app].tested_ms + weight * exp(prior)) / (jobs[app].ended + weight))
 
 
@@ -316,7 +305,7 @@ class Progress(Keeper):
             self._learn(cluster, cluster.apps.at[ended], jobs[ended])
             for app in which[changes == NEW].tolist():
                 self._meet(cluster, app)
-        measure_all_progress(view, jobs, which, totals, self.elapsed_ms)
+        measure_progress(view, jobs, which, totals, self.elapsed_ms)
 
     def of_class(self, prior_ms: float) -> F64:
         """Return the log task time of each size class."""
@@ -371,7 +360,7 @@ class Progress(Keeper):
             first = np.zeros(len(apps.leaf_first), np.int32)
         which, lists = apps.in_use(), (apps.leaf_first, apps.leaf_applications, self.ghost_ms, first)
         moment = jobs.durations(), totals, self.elapsed_ms, endless
-        advance_and_rank(jobs.view, self.jobs.at, which, *lists, *moment, key, jobs.fair_up_to())
+        advance_and_rank(jobs.view, self.jobs.at, which, *lists, *moment, key, jobs.scratch.apps["fair_up_to"])
         self.elapsed_ms = 0.0
         if not len(self.ghost_leaf):
             return
@@ -414,19 +403,16 @@ class TimeOnTestEstimate(Estimate):
     """Total time on test: the time that a job's tasks have had over those that ended, with a prior of earlier jobs."""
 
     keeper: type[Keeper] | None = Progress
+    kept: Progress
 
     def __init__(self, parameters: TimeOnTestParameters) -> None:
         self.default_ms = float(parameters.prior_ms)
         self._weight = parameters.weight
 
-    def use(self, keepers: Keepers) -> None:
-        """Use the measured progress."""
-        self._progress = cast(Progress, keepers[Progress])
-
     def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
         """Set the estimates; hints take precedence."""
-        of_class = self._progress.of_class(self.default_ms)
-        durations_on_test(view, self._progress.jobs.at, CLASSES, of_class, self._weight, found)
+        of_class = self.kept.of_class(self.default_ms)
+        durations_on_test(view, self.kept.jobs.at, CLASSES, of_class, self._weight, found)
         hinted_durations(view, found)
 
 
@@ -435,11 +421,8 @@ class FairFinishOrder(Order):
 
     steps = "finish"
     keeper: type[Keeper] | None = Progress
-
-    def use(self, keepers: Keepers) -> None:
-        """Use the measured progress."""
-        self._progress = cast(Progress, keepers[Progress])
+    kept: Progress
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set the remaining service of each job in its leaf's virtual system."""
-        self._progress.advance(jobs, key)
+        self.kept.advance(jobs, key)

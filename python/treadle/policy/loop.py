@@ -39,11 +39,11 @@ from treadle.policy.node_search import (
     dot_product,
     fits,
     headroom_needed,
-    is_wanted,
     level_of,
     locality_factor,
     place_of,
     restart_count,
+    unwanted,
     why_no_node,
 )
 from treadle.policy.open_asks import begin_resources, count_all_asks, survey_asks, survey_headroom, survey_nodes
@@ -216,7 +216,7 @@ def best_candidate(view: View, scratch: Scratch, parameters: DecideParameters, c
     best, best_score = -1, 0.0
     for at in range(candidates):
         row = scratch.candidates[at]
-        if not fits(view, scratch, row, node) or not is_wanted(view, scratch, parameters, row, node):
+        if not fits(view, scratch, row, node) or unwanted(view, scratch, parameters, row, node):
             continue
         level = level_of(view, row, node)
         if level == NOT_THERE or (parameters.remote_penalty < 0.0 and level > 0 and view.rows[row].localities > 0):
@@ -288,8 +288,11 @@ def comes_before_served(shares: Shares, leaf: int) -> bool:
 
 
 @inner
-def mark_overtaken(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Mark the rows that fit no node of the partition and were overtaken, by the current shares."""
+def end_shares(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Save the state that the next computation continues from, in this cycle or the next.
+
+    Marks the rows that fit no node of the partition and were overtaken, by the current shares.
+    """
     for at in range(scratch.counters[BIG_COUNT]):
         row = scratch.big[at].row
         if view.rows[row].partition != partition or scratch.counters[PLACED] <= scratch.big[at].placed:
@@ -301,24 +304,6 @@ def mark_overtaken(view: View, scratch: Scratch, parameters: DecideParameters, p
         scratch.big[at].overtaken = 1
     if parameters.compares_shares:
         forget_served(scratch.shares)
-
-
-@inner
-def begin_shares(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Compute the entitlement of each queue in the partition."""
-    if not parameters.walks_queues:
-        forget_served(scratch.shares)
-        begin_resources(view, scratch, parameters, partition)
-        count_all_asks(view, scratch, parameters, partition)
-        scratch.shares.counters[SATURATED] = 0
-        rules.aim(view, scratch, parameters, partition)
-    rules.begin(view, scratch, parameters, partition)
-
-
-@inner
-def end_shares(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Save the state that the next computation continues from, in this cycle or the next."""
-    mark_overtaken(view, scratch, parameters, partition)
     rules.end(view, scratch, parameters, partition)
 
 
@@ -540,7 +525,13 @@ def place(view: View, scratch: Scratch, parameters: DecideParameters, partition:
         return scratch.counters[PLACED]
     survey_nodes(view, scratch, parameters, partition)
     survey_headroom(view, scratch, parameters, partition)
-    begin_shares(view, scratch, parameters, partition)
+    if not parameters.walks_queues:
+        forget_served(scratch.shares)
+        begin_resources(view, scratch, parameters, partition)
+        count_all_asks(view, scratch, parameters, partition)
+        scratch.shares.counters[SATURATED] = 0
+        rules.aim(view, scratch, parameters, partition)
+    rules.begin(view, scratch, parameters, partition)
     while scratch.counters[PLACED] < limit:
         leaf = pick_leaf(view, scratch, parameters, partition)
         if leaf < 0:

@@ -24,7 +24,7 @@ from treadle.config.parts import Parameters
 from treadle.constraints import WORKERS
 from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
-from treadle.model.tables import ASSUMED, FREE, PENDING, TOTAL, View
+from treadle.model.tables import ASSUMED, FREE, PENDING, TOTAL, View, chain
 from treadle.policy.parts import Gate
 from treadle.yarn.codes import REDUCE
 
@@ -311,9 +311,6 @@ def _give_spare(room: Room, capability: I64, jobs: Sequence[MapReduceJob], polic
             heapq.heappush(heap, (-job.gain_s(), at))
 
 
-MODES: Final = {policy.name.lower(): policy for policy in WorkerPolicy}
-
-
 class ParallelismParameters(Parameters):
     """Parameters of the gate `parallelism`."""
 
@@ -348,7 +345,7 @@ class ParallelismGate(Gate):
         chosen = self._parameters
         rows["may"] = 1
         self.jobs = jobs_of(cluster, view, chosen.workers, chosen.default_ms / 1000)
-        give_workers(cluster, view, self.jobs, MODES[chosen.mode])
+        give_workers(cluster, view, self.jobs, WorkerPolicy[chosen.mode.upper()])
         left = {job.application: max(job.workers - job.running, 0) for job in self.jobs}
         held = False
         for at in _asks_of(view, left):
@@ -364,10 +361,5 @@ class ParallelismGate(Gate):
 
 def _asks_of(view: View, jobs: dict[int, int]) -> list[int]:
     """Return the request rows of jobs: all maps, then reduces, which wait for the maps and would hold their workers."""
-    asks = []
-    for app in jobs:
-        at = int(view.apps[app]["first_row"])
-        while at >= 0:
-            asks.append(at)
-            at = int(view.rows[at]["next"])
+    asks = [at for app in jobs for at in chain(view.rows, view.apps[app]["first_row"])]
     return sorted(asks, key=lambda at: int(view.rows[at]["priority"]) == REDUCE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -14,7 +14,7 @@ from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.tables import TOTAL, View
 from treadle.policy.node_sets import counts_own, in_set, is_restricted, may_use, set_of
-from treadle.policy.parts import Fit, Keepers
+from treadle.policy.parts import Fit
 from treadle.policy.phoenix import Contention
 from treadle.policy.state import (
     CURSOR,
@@ -52,15 +52,11 @@ class FirstFitParameters(Parameters):
 class _Sparing(Fit):
     """Base of fits that can spare nodes needed by contended classes."""
 
-    _contention: Contention | None = None
-
-    def use(self, keepers: Keepers) -> None:
-        """Use the measured contention."""
-        self._contention = cast(Contention, keepers[self.keeper]) if self.keeper else None
+    kept: Contention | None
 
     def needs(self, cluster: Cluster) -> F64:
         """Return for each node the contention of the classes that need it."""
-        return np.zeros(0) if self._contention is None else self._contention.needs(cluster)
+        return np.zeros(0) if self.kept is None else self.kept.needs(cluster)
 
 
 class FirstFit(_Sparing):
@@ -74,12 +70,6 @@ class RandomFit(Fit):
     """Any node on which the ask fits, drawn with the seed."""
 
     draws = True
-
-
-@inner
-def keyed_score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
-    """Return the score of a node, by itself or for the request."""
-    return scratch.scores[row if len(scratch.scores) > 1 else 0, node]
 
 
 ALL: Final = 1 << 30
@@ -102,12 +92,6 @@ def locality_factor(view: View, parameters: DecideParameters, row: int, level: i
     if parameters.remote_penalty < 0.0 or view.rows[row].localities == 0 or level == NODE_LOCAL:
         return 1.0
     return 1.0 - parameters.remote_penalty
-
-
-@inner
-def packing_score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
-    """Return the packing score of a request on a node with room, less the penalty for a remote one."""
-    return dot_product(view, scratch, row, node) * locality_factor(view, parameters, row, level)
 
 
 class PackingParameters(Parameters):
@@ -213,11 +197,14 @@ RULES: Final = {"keyed": 0, "packing": 1}
 
 @inner
 def score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
-    """Return the score of a request on a node with room."""
+    """Return the score of a request on a node with room: a custom part's, of the node or of both, or how well it packs.
+
+    A remote node has a penalty.
+    """
     if parameters.fit == 0:
-        return keyed_score(view, scratch, parameters, row, node, level)
+        return scratch.scores[row if len(scratch.scores) > 1 else 0, node]
     if parameters.fit == 1:
-        return packing_score(view, scratch, parameters, row, node, level)
+        return dot_product(view, scratch, row, node) * locality_factor(view, parameters, row, level)
     return 0.0
 
 
@@ -304,12 +291,6 @@ def unwanted(view: View, scratch: Scratch, parameters: DecideParameters, row: in
 
 
 @inner
-def is_wanted(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
-    """Return whether the row may use the node, whatever its free resources (see `unwanted`)."""
-    return unwanted(view, scratch, parameters, row, node) == 0
-
-
-@inner
 def draw(parameters: DecideParameters, scratch: Scratch, row: int, again: int, below: int) -> int:
     """Return a number from 0 to ``below`` - 1: equal for equal seed, proposal, row and attempt (SplitMix64)."""
     state = np.uint64(parameters.seed) + np.uint64(scratch.counters[OFFERS]) * np.uint64(0x9E3779B97F4A7C15)
@@ -327,18 +308,9 @@ def draw_node(view: View, scratch: Scratch, parameters: DecideParameters, row: i
         at = draw(parameters, scratch, row, again, count)
         node = scratch.open_nodes[at].node
         good = scratch.open_nodes[at].next == at and fits(view, scratch, row, node)
-        if good and level_of(view, row, node) <= farthest and is_wanted(view, scratch, parameters, row, node):
+        if good and level_of(view, row, node) <= farthest and not unwanted(view, scratch, parameters, row, node):
             return node
     return NO_NODE
-
-
-@inner
-def skip(open_nodes: Records, at: int) -> int:
-    """Return the first position at or after ``at`` whose node is still open (with path halving)."""
-    while open_nodes[at].next != at:
-        open_nodes[at].next = open_nodes[open_nodes[at].next].next
-        at = open_nodes[at].next
-    return int(at)
 
 
 @inner
@@ -366,12 +338,19 @@ def close_node(view: View, scratch: Scratch, node: int) -> None:
 
 
 @inner
-def next_of_set(scratch: Scratch, chosen: int, node: int) -> int:
-    """Return the first open node of a set at or after ``node``; the sets' width if there is none.
+def first_place(scratch: Scratch, chosen: int, place: int) -> int:
+    """Return the first candidate at or after ``place``: a position in the list of open nodes (with path halving).
 
-    Skips eight nodes outside the set at once, so a request of a small class need not check all open nodes.
+    With a set, its first open node, or the sets' width if there is none. Skips eight nodes outside the set at once, so
+    a request of a small class need not check all open nodes.
     """
-    wide = scratch.node_sets.shape[1] << 3
+    if chosen < 0:
+        open_nodes = scratch.open_nodes
+        while open_nodes[place].next != place:
+            open_nodes[place].next = open_nodes[open_nodes[place].next].next
+            place = open_nodes[place].next
+        return int(place)
+    node, wide = place, scratch.node_sets.shape[1] << 3
     while node < wide:
         bits = scratch.node_sets[chosen, node >> 3] >> (node & 7)
         if bits == 0:
@@ -381,19 +360,6 @@ def next_of_set(scratch: Scratch, chosen: int, node: int) -> int:
         else:
             node += 1
     return wide
-
-
-@inner
-def first_place(scratch: Scratch, chosen: int, place: int) -> int:
-    """Return the first candidate at or after ``place``: a position in the list of open nodes, or a node of a set."""
-    return skip(scratch.open_nodes, place) if chosen < 0 else next_of_set(scratch, chosen, place)
-
-
-@inner
-def note_closed(scratch: Scratch, chosen: int) -> None:
-    """Record that no node of a set is open: not even an empty request fits there."""
-    if 0 <= chosen < len(scratch.nowhere):
-        scratch.nowhere[chosen, :] = 0
 
 
 @inner
@@ -439,7 +405,7 @@ def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, f
             if not fits(view, scratch, row, node):
                 continue
             level = level_of(view, row, node)
-            if level > farthest or not is_wanted(view, scratch, parameters, row, node):
+            if level > farthest or unwanted(view, scratch, parameters, row, node):
                 scratch.counters[UNWANTED] |= farthest == OFF_SWITCH
                 continue
             spares = needed(scratch, node) > 0.0
@@ -452,8 +418,8 @@ def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, f
                 best, best_level, best_score = node, level, value
     if best >= 0 and farthest == OFF_SWITCH:
         scratch.counters[CURSOR] = last + 1
-    if not is_open:
-        note_closed(scratch, chosen)
+    if not is_open and 0 <= chosen < len(scratch.nowhere):
+        scratch.nowhere[chosen, :] = 0  # no node of the set is open: not even an empty request fits there
     return best
 
 
@@ -473,7 +439,7 @@ def scan_local(view: View, scratch: Scratch, parameters: DecideParameters, row: 
         node = view.first_node[view.places[place].name] if asked else -1
         while node >= 0:
             good = scratch.open_nodes[node].open and fits(view, scratch, row, node)
-            if good and level_of(view, row, node) == NODE_LOCAL and is_wanted(view, scratch, parameters, row, node):
+            if good and level_of(view, row, node) == NODE_LOCAL and not unwanted(view, scratch, parameters, row, node):
                 found += 1
                 value = score(view, scratch, parameters, row, node, NODE_LOCAL) - needed(scratch, node)
                 if best < 0 or value > best_score or (value == best_score and node < best):
@@ -604,7 +570,7 @@ def held_node(view: View, scratch: Scratch, parameters: DecideParameters, row: i
         return NO_NODE
     if view.nodes[node].backoff_until > parameters.decide or not fits(view, scratch, row, node):
         return NO_NODE
-    if level_of(view, row, node) == NOT_THERE or not is_wanted(view, scratch, parameters, row, node):
+    if level_of(view, row, node) == NOT_THERE or unwanted(view, scratch, parameters, row, node):
         return NO_NODE
     return node
 

@@ -29,13 +29,12 @@ from treadle.policy.node_search import (
     fits_nowhere,
     headroom_needed,
     held_node,
-    is_wanted,
     level_of,
     remember_nowhere,
+    unwanted,
     why_no_node,
 )
 from treadle.policy.node_sets import is_restricted, set_of
-from treadle.policy.orders import begin_leaf
 from treadle.policy.shares.capacity import add_live
 from treadle.policy.shares.tree import CHECKS_LEFT, WITNESS
 from treadle.policy.state import (
@@ -54,7 +53,6 @@ from treadle.policy.state import (
     Reason,
     Scratch,
     close_row,
-    reset_reason,
     set_reason,
 )
 
@@ -68,20 +66,14 @@ def is_surveyed(view: View, parameters: DecideParameters, queue: int, partition:
 
 
 @inner
-def goes_by_size(view: View, scratch: Scratch, app: int, row: int) -> bool:
-    """Return whether only size matters for a request: it names no node, and no node is excluded."""
-    if view.rows[row].localities > 0 or not view.rows[row].relax or view.rows[row].exclusions > 0:
-        return False
-    return not (view.rows[row].hold_node >= 0 or view.apps[app].blacklisted > 0 or is_restricted(scratch, row))
-
-
-@inner
 def size_of(view: View, scratch: Scratch, app: int, row: int) -> int:
     """Return the position of the request's size in `Scratch.sizes`, -1 if other properties matter too.
 
-    The latest of several sizes with one hash is stored.
+    Only size matters if it names no node and no node is excluded. The latest of several sizes with one hash is stored.
     """
-    if not goes_by_size(view, scratch, app, row):
+    if view.rows[row].localities > 0 or not view.rows[row].relax or view.rows[row].exclusions > 0:
+        return -1
+    if view.rows[row].hold_node >= 0 or view.apps[app].blacklisted > 0 or is_restricted(scratch, row):
         return -1
     digest = np.uint64(0)
     for r in range(len(view.counted)):
@@ -94,14 +86,6 @@ def size_of(view: View, scratch: Scratch, app: int, row: int) -> int:
     if not same:
         scratch.sizes[at].row = row
     return at
-
-
-@inner
-def forget_sizes(scratch: Scratch) -> None:
-    """Clear the cache of sizes."""
-    for size in range(len(scratch.sizes)):
-        scratch.sizes[size].row = -1
-        scratch.sizes[size].judged_for = 0
 
 
 @inner
@@ -130,7 +114,9 @@ def survey_application(
     starts = view.apps[app].awaiting_am and view.apps[app].assumed_count > 0
     row = view.apps[app].first_row
     while row >= 0:
-        reset_reason(view, scratch, row)
+        if not view.rows[row].met:  # the row may have belonged to another request
+            view.rows[row].met = 1
+            set_reason(scratch, row, Reason.NEW)
         if backs_off or not asks_here(view, scratch, parameters, row, partition):
             note_refused(view, scratch, parameters, row, partition, backs_off)
         else:
@@ -155,7 +141,9 @@ def survey_asks(view: View, scratch: Scratch, parameters: DecideParameters, part
         least[r] = 1 << 62
     for queue in range(len(scratch.queues)):
         scratch.queues[queue].live = 0
-    forget_sizes(scratch)
+    for size in range(len(scratch.sizes)):
+        scratch.sizes[size].row = -1
+        scratch.sizes[size].judged_for = 0
     for leaf in range(len(view.queues)):
         scratch.queues[leaf].first_open = count
         if not is_surveyed(view, parameters, leaf, partition):
@@ -166,7 +154,8 @@ def survey_asks(view: View, scratch: Scratch, parameters: DecideParameters, part
             count = survey_application(view, scratch, parameters, app, partition, count)
             live = live or not scratch.apps[app].done
         if live:
-            begin_leaf(scratch, leaf)
+            scratch.queues[leaf].am_cursor = scratch.queues[leaf].cursor = scratch.queues[leaf].first
+            scratch.queues[leaf].heap_size = scratch.queues[leaf].served = -1
             add_live(view, scratch, leaf, 1)
             any_ask = True
     scratch.queues[len(view.queues)].first_open = count
@@ -240,17 +229,6 @@ def judge(view: View, scratch: Scratch, parameters: DecideParameters, app: int, 
 
 
 @inner
-def takes(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
-    """Return whether the node can serve the row."""
-    if not fits(view, scratch, row, node):
-        return False
-    if level_of(view, row, node) != NOT_THERE and is_wanted(view, scratch, parameters, row, node):
-        return True
-    scratch.counters[UNWANTED] = 1
-    return False
-
-
-@inner
 def has_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
     """Return whether some open node can serve the row; assumed once too many have been checked."""
     counters, count, chosen = scratch.shares.counters, scratch.counters[OPEN_NODES], set_of(scratch, row)
@@ -264,26 +242,21 @@ def has_node(view: View, scratch: Scratch, parameters: DecideParameters, row: in
     last = scratch.witness[chosen] if of_set else counters[WITNESS]
     at = last if last < count else 0
     for _ in range(count):
-        if takes(view, scratch, parameters, row, scratch.open_nodes[at].node):
-            if of_set:
-                scratch.witness[chosen] = at
-            else:
-                counters[WITNESS] = at
-            return True
+        node = scratch.open_nodes[at].node
+        if fits(view, scratch, row, node):
+            if level_of(view, row, node) != NOT_THERE and not unwanted(view, scratch, parameters, row, node):
+                if of_set:
+                    scratch.witness[chosen] = at
+                else:
+                    counters[WITNESS] = at
+                return True
+            scratch.counters[UNWANTED] = 1
         if counters[CHECKS_LEFT] <= 0:
             return True
         counters[CHECKS_LEFT] -= 1
         at = at + 1 if at + 1 < count else 0
     remember_nowhere(view, scratch, row)
     return False
-
-
-@inner
-def is_stuck(view: View, scratch: Scratch, user: int, leaf: int, partition: int) -> bool:
-    """Return whether the user exceeds the limit, and will until the end of this cycle."""
-    if not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
-        return False
-    return not grows_with_leaf(view, user, leaf, partition)
 
 
 @inner
@@ -303,7 +276,9 @@ def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf:
         if ask.user != name:
             name, first = ask.user, at + 1
             user = user_of(view, parameters, ask.application, leaf, partition)
-            stuck = user >= 0 and is_stuck(view, scratch, user, leaf, partition)
+            # over the limit until the end of this cycle
+            over = user >= 0 and is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition)
+            stuck = over and not grows_with_leaf(view, user, leaf, partition)
         if stuck:
             scratch.apps[ask.application].done = 1
             set_reason(scratch, ask.row, Reason.USER_LIMIT)

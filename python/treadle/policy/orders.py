@@ -36,7 +36,7 @@ class LasOrder(Order):
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set the attained service at the start of the cycle."""
-        key[:] = jobs.service_ms()
+        key[:] = jobs.view.apps["service_ms"]
 
 
 class QueueOrder(Order):
@@ -54,7 +54,7 @@ class SrptOrder(Order):
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set the remaining work at the start of the cycle, without tasks that the gate holds back."""
         here = jobs.cluster.apps.in_use()
-        key[here] = jobs.work()[here] * jobs.part()[here]
+        key[here] = jobs.work()[here] * jobs.scratch.apps["part"][here]
 
 
 RULES: Final = {"fair": FAIR, "finish": FINISH}
@@ -162,27 +162,12 @@ def build_heap(view: View, scratch: Scratch, parameters: DecideParameters, leaf:
 
 
 @inner
-def begin_leaf(scratch: Scratch, leaf: int) -> None:
-    """Start at the head of a leaf's applications."""
-    scratch.queues[leaf].am_cursor = scratch.queues[leaf].first
-    scratch.queues[leaf].cursor = scratch.queues[leaf].first
-    scratch.queues[leaf].heap_size = -1
-    scratch.queues[leaf].served = -1
-
-
-@inner
-def awaits_am(view: View, scratch: Scratch, app: int) -> bool:
-    """Return whether the application awaits an AM container that is not proposed yet."""
-    return view.apps[app].awaiting_am == 1 and view.apps[app].assumed_count == 0 and wants(view, scratch, app)
-
-
-@inner
 def next_application(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> int:
-    """Return the application to serve now, or -1 if the leaf has none."""
+    """Return the application to serve now, first those that await an AM container; -1 if the leaf has none."""
     last = scratch.queues[leaf + 1].first
     while scratch.queues[leaf].am_cursor < last:
         app = scratch.list[scratch.queues[leaf].am_cursor].application
-        if awaits_am(view, scratch, app):
+        if view.apps[app].awaiting_am and view.apps[app].assumed_count == 0 and wants(view, scratch, app):
             return app
         scratch.queues[leaf].am_cursor += 1
     if scratch.queues[leaf].order == LEVELS:
@@ -382,8 +367,8 @@ class MlfqOrder(Order):
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set each application's level."""
         here = jobs.cluster.apps.in_use()
-        size_ms = (jobs.whole_ms() if self._size == "estimated_total" else jobs.container_ms())[here]
+        size_ms = (jobs.whole_ms() if self._size == "estimated_total" else jobs.view.apps["container_ms"])[here]
         if self._size == "estimated":
             size_ms = size_ms + jobs.left_ms()[here]
-        level = jobs.level()[here]
+        level = jobs.scratch.apps["level"][here]
         key[here] = np.where(level < 0, np.searchsorted(self.thresholds_ms, size_ms), level)

@@ -15,9 +15,10 @@ from treadle.compiled.functions import inner, tables
 from treadle.constraints import Choice, TagCount
 from treadle.model.classes import Classes
 from treadle.model.cluster import Cluster
+from treadle.model.tables import chain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     import numpy.typing as npt
 
@@ -134,27 +135,17 @@ def own_tags(cluster: Cluster, proposals: Iterable[Records]) -> OwnTags:
         at_rack=np.zeros((len(counters.number), len(racks)), np.int32),
         rack_of=rack_of.astype(np.int32),
     )
+    groups, tasks = cluster.tasks.at, cluster.tasks.tasks.at
     for application in applications:
-        for priority, node in _running(cluster, application):
-            _count(tags, counters, application, own.of[application].get(priority) or (), node)
+        for group, task in cluster.tasks.running(application, cluster.apps):
+            mine = own.of[application].get(int(groups["priority"][group])) or ()
+            _count(tags, counters, application, mine, int(tasks["node"][task]))
     for batch in proposals:
         for at in np.flatnonzero((batch["open"] == 1) & np.isin(batch["application"], applications)).tolist():
             application, row = int(batch["application"][at]), int(batch["row"][at])
             priority = int(cluster.requests.at["priority"][row])
             _count(tags, counters, application, own.of[application].get(priority) or (), int(batch["node"][at]))
     return tags
-
-
-def _running(cluster: Cluster, application: int) -> Iterator[tuple[int, int]]:
-    """Yield priority and node of each running container of an application, except its AM."""
-    groups, tasks = cluster.tasks.at, cluster.tasks.tasks.at
-    group = int(cluster.apps.at["first_group"][application])
-    while group >= 0:
-        task = int(groups["first"][group])
-        while task >= 0:
-            yield int(groups["priority"][group]), int(tasks["node"][task])
-            task = int(tasks["next"][task])
-        group = int(groups["next"][group])
 
 
 def _count(tags: OwnTags, counters: _Counters, application: int, names: Iterable[str], node: int) -> None:
@@ -212,12 +203,8 @@ def _knows_all(cluster: Cluster, application: int) -> bool | None:
     if None in known.values():
         return None
     groups = cluster.tasks.at
-    group = int(cluster.apps.at["first_group"][application])
-    while group >= 0:
-        if groups["running"][group] > 0 and int(groups["priority"][group]) not in known:
-            return False
-        group = int(groups["next"][group])
-    return True
+    mine = chain(groups, cluster.apps.at["first_group"][application])
+    return all(int(groups["priority"][group]) in known for group in mine if groups["running"][group] > 0)
 
 
 def _bounds(
@@ -228,7 +215,7 @@ def _bounds(
         return []
     bounds = list[tuple[int, ...]]()
     for alternative in chosen.alternatives[: (chosen.last if level < 0 else level) + 1]:
-        at = classes.class_of(alternative.where)
+        at = classes.class_for((alternative.where,))
         if at < 0:
             return []
         one: list[tuple[int, ...]] = [(at, 0, 0, 0, 0, 0, GOES_ON)]

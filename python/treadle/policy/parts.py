@@ -80,12 +80,15 @@ class PolicyPart:
     """Name of the file with its compiled steps, next to the other parts of its kind; empty: none."""
     keeper: type[Keeper] | None = None
     """The class of its state outside the model, if any."""
+    kept: Any = None
+    """That state."""
 
     def __init__(self, parameters: Any) -> None:
         """Create the part with its parameters from treadle.yaml."""
 
     def use(self, keepers: Keepers) -> None:
         """Receive the state of all parts of the policy; called before any other method."""
+        self.kept = keepers[self.keeper] if self.keeper else None
 
 
 class Estimate(PolicyPart):

@@ -15,8 +15,7 @@ preferred nodes and allows the next alternative where the wait becomes too long.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 import numpy as np
 from pydantic import Field
@@ -32,7 +31,7 @@ from treadle.model.classes import Wanted
 from treadle.model.cluster import Cluster
 from treadle.model.containers import BEGAN, ENDED
 from treadle.model.tables import TOTAL, View, grown
-from treadle.policy.parts import NEVER, Gate, Keeper, Keepers, Order
+from treadle.policy.parts import NEVER, Gate, Keeper, Order
 from treadle.policy.work import Jobs
 
 WINDOW_MS: Final = 600_000.0
@@ -132,15 +131,6 @@ LEAST: Final = 1e-4
 
 SHOWN_MAX: Final = 3
 """Number of classes in the summary."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of the vector, for the status."""
-
-    what: str
-    ratio: float
-    wait_ms: float = 0.0
 
 
 class Contention(Keeper):
@@ -370,43 +360,34 @@ class Contention(Keeper):
         return bool((self._member[one] * self._member[other]).any())
 
     def summary(self, cluster: Cluster) -> str:
-        """Return vector, waits and dropped preferences as a short text."""
-        found = self.vector(cluster)
-        kinds = ", ".join(f"{entry.what} {entry.ratio:.2f}" for entry in found["kinds"])
-        waits = ", ".join(f"{entry.what} {seconds(entry.wait_ms)}" for entry in found["classes"][:SHOWN_MAX])
+        """Return vector, waits and dropped preferences as a short text, the most contended first."""
+        ratios = sorted(self._kinds(cluster).items(), key=lambda pair: (-pair[1], pair[0]))
+        kinds = ", ".join(f"{kind} {ratio:.2f}" for kind, ratio in ratios)
+        wanted = cluster.classes.wanted
+        contended = [at for at in np.flatnonzero(self.ratio > 0.0).tolist() if at < len(wanted)]
+        first = sorted((-float(self.ratio[at]), shown(wanted[at]), float(self.wait_ms[at])) for at in contended)
+        waits = ", ".join(
+            f"{what} {f'{wait_ms / 1000:.0f} s' if np.isfinite(wait_ms) else 'no end'}"
+            for _, what, wait_ms in first[:SHOWN_MAX]
+        )
         parts = [f"contention {kinds}" if kinds else "", f"waits {waits}" if waits else ""]
         parts.append(f"relaxed {len(self.relaxed)}: {self.relaxed[0]}" if self.relaxed else "")
         return "; ".join(filter(None, parts))
 
-    def vector(self, cluster: Cluster) -> dict[str, list[Entry]]:
-        """Return the vector by kind and by class, the most contended first."""
+    def _kinds(self, cluster: Cluster) -> dict[str, float]:
+        """Return the vector by kind of predicate."""
         wanted = cluster.classes.wanted
         by_predicate: dict[Predicate, F64] = {}
         for at in np.flatnonzero(self._demand.any(axis=1) if self._demand.size else np.zeros(0)).tolist():
             for predicate in {one for part in wanted[at] for one in part.predicates}:
                 by_predicate[predicate] = by_predicate.get(predicate, 0.0) + self._demand[at]
         counted = cluster.counted == 1
-        ratios = {
-            predicate: float(
-                _ratio(demand[None], cluster.classes.supply(cluster, predicate)[None].astype(np.float64), counted)[0]
-            )
-            for predicate, demand in by_predicate.items()
-        }
         kinds: dict[str, float] = {}
-        for predicate, ratio in ratios.items():
-            kind = kind_of(predicate.name, self.kinds)
+        for predicate, demand in by_predicate.items():
+            kind, supply = kind_of(predicate.name, self.kinds), cluster.classes.supply(cluster, predicate)
+            ratio = float(_ratio(demand[None], supply[None].astype(np.float64), counted)[0])
             kinds[kind] = max(kinds.get(kind, 0.0), ratio)
-        of_classes = [
-            Entry(shown(wanted[at]), float(self.ratio[at]), float(self.wait_ms[at]))
-            for at in np.flatnonzero(self.ratio > 0.0).tolist()
-            if at < len(wanted)
-        ]
-        return {"kinds": _sorted([Entry(kind, ratio) for kind, ratio in kinds.items()]), "classes": _sorted(of_classes)}
-
-
-def seconds(wait_ms: float) -> str:
-    """Return a wait as text."""
-    return f"{wait_ms / 1000:.0f} s" if np.isfinite(wait_ms) else "no end"
+        return kinds
 
 
 def shown(conjunctions: Wanted) -> str:
@@ -425,10 +406,6 @@ def _ratio(demand: F64, supply: F64, counted: np.ndarray) -> F64:
     demand, supply = demand[:, counted], supply[:, counted]
     ratio = np.where(supply > 0.0, demand / np.where(supply > 0.0, supply, 1.0), np.where(demand > 0.0, np.inf, 0.0))
     return ratio.max(axis=1, initial=0.0)
-
-
-def _sorted(entries: list[Entry]) -> list[Entry]:
-    return sorted(entries, key=lambda entry: (-entry.ratio, entry.what))
 
 
 class PhoenixOrderParameters(Parameters):
@@ -463,18 +440,15 @@ class PhoenixOrder(Order):
     """The least work left first; where asks wait too long for a class of nodes, the most contended class first."""
 
     keeper: type[Keeper] | None = Contention
+    kept: Contention
 
     def __init__(self, parameters: PhoenixOrderParameters) -> None:
         self._set = parameters
 
-    def use(self, keepers: Keepers) -> None:
-        """Use the measured contention."""
-        self._contention = cast(Contention, keepers[Contention])
-
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set each application's position in the order."""
-        cluster, contention = jobs.cluster, self._contention
-        work = jobs.work() * jobs.part()
+        cluster, contention = jobs.cluster, self.kept
+        work = jobs.work() * jobs.scratch.apps["part"]
         key[:] = work
         apps, here = cluster.apps.at, cluster.apps.in_use()
         waiting = here[apps["pending"][here] > apps["assumed_count"][here]].astype(np.int64)
@@ -498,7 +472,7 @@ class PhoenixOrder(Order):
     def _contended(self, cluster: Cluster, count: int) -> F64:
         """Return for each application the contention of its most contended class with too long a wait, else 0."""
         contended = np.zeros(count)
-        classes, contention = cluster.classes, self._contention
+        classes, contention = cluster.classes, self.kept
         if not classes.active:
             return contended
         rows = cluster.requests.at
@@ -517,11 +491,11 @@ class PhoenixOrder(Order):
         left = np.maximum(rows["count"] - rows["assumed"], 0) * (rows["application"] >= 0)
         app = np.maximum(rows["application"], 0)
         tasks = np.bincount(app, left, count)
-        return np.bincount(app, left * self._contention.row_ms, count)[:count] / np.maximum(tasks[:count], 1.0)
+        return np.bincount(app, left * self.kept.row_ms, count)[:count] / np.maximum(tasks[:count], 1.0)
 
     def _charge(self, order: I64, work: F64, took_ms: F64) -> None:
         """Charge overtaken applications with the task time of those that overtook them."""
-        contention = self._contention
+        contention = self.kept
         passes = work[order] > np.minimum.accumulate(work[order][::-1])[::-1]
         for at in np.flatnonzero(passes & (took_ms[order] > 0.0)).tolist():
             behind = order[at + 1 :]
@@ -571,29 +545,26 @@ class PhoenixGate(Gate):
     """All may be served, first where they prefer to be; what waits too long takes the next alternative."""
 
     keeper: type[Keeper] | None = Contention
+    kept: Contention
     sets_levels = True
 
     def __init__(self, parameters: PhoenixGateParameters) -> None:
         self._set = parameters
         self._since_ms: dict[Choice, int] = {}
 
-    def use(self, keepers: Keepers) -> None:
-        """Use the measured contention."""
-        self._contention = cast(Contention, keepers[Contention])
-
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
         """Admit every row, and set how far each may depart from its preferences."""
         rows["may"] = 1
         self.waits_for, self.due_ms = "", NEVER
-        self._contention.relaxed = []
+        self.kept.relaxed = []
         classes = cluster.classes
         if not classes.active:
             return
         bound = np.flatnonzero(classes.row_choice[: len(view.rows)] >= 0)
         soft = [at for at in np.unique(classes.row_choice[bound]).tolist() if classes.choices[at].last > 0]
         asking = {classes.choices[at]: bound[classes.row_choice[bound] == at] for at in soft}
-        levels = {chosen: self._contention.levels.get(chosen, 0) for chosen in asking}
-        self._contention.levels = classes.levels = levels
+        levels = {chosen: self.kept.levels.get(chosen, 0) for chosen in asking}
+        self.kept.levels = classes.levels = levels
         self._since_ms = {chosen: self._since_ms.get(chosen, now_ms) for chosen in asking}
         left = np.maximum(view.rows["count"] - view.rows["assumed"], 0)
         for chosen, mine in asking.items():
@@ -605,11 +576,11 @@ class PhoenixGate(Gate):
                 self.waits_for, self.due_ms = "nodes that asks prefer", now_ms + CHECK_MS
             if level > 0:
                 where = f"{shown(chosen.nodes_at(0))}: now {shown(chosen.nodes_at(level))}"
-                self._contention.relaxed.append(where)
+                self.kept.relaxed.append(where)
 
     def _next_level(self, cluster: Cluster, chosen: Choice, left: I64, rows: I64, now_ms: int) -> int:
         """Return the new level of a choice's requests: one alternative more or less, or the same."""
-        level, contention = self._contention.levels[chosen], self._contention
+        level, contention = self.kept.levels[chosen], self.kept
         if not left.any():
             self._since_ms[chosen] = now_ms
             return level
@@ -636,7 +607,7 @@ class PhoenixGate(Gate):
 
     def _waited_ms(self, chosen: Choice, cluster: Cluster, rows: I64, now_ms: int) -> int:
         """Return the ms that a choice's requests have been at their level without a container: an observed wait."""
-        contention = self._contention
+        contention = self.kept
         applications = cluster.requests.at["application"][rows]
         since = contention.since_ms[applications] if applications.max() < len(contention.since_ms) else np.array([-1])
         stood = now_ms - self._since_ms[chosen]
@@ -645,10 +616,10 @@ class PhoenixGate(Gate):
 
     def _lifts(self, at: int, wider: int) -> bool:
         """Return whether the most contended class, which these requests do not use yet, would get more work."""
-        most = self._contention.most
+        most = self.kept.most
         if most < 0 or most in (at, wider):
             return most == wider and most != at
-        return self._contention.shares_nodes(most, wider) and not self._contention.shares_nodes(most, at)
+        return self.kept.shares_nodes(most, wider) and not self.kept.shares_nodes(most, at)
 
     @staticmethod
     def _class(cluster: Cluster, chosen: Choice, level: int) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
-from treadle.config.part_files import FilePart, KeyedFilePart
+from treadle.config.part_files import FilePart
 from treadle.config.parts import PART_KINDS, Part
 from treadle.config.settings import Settings
 from treadle.events import Event, Samples
@@ -41,37 +41,10 @@ from treadle.policy.state import (
     set_bands,
     take_keys,
 )
-from treadle.policy.user_parts import (
-    Calls,
-    ClusterView,
-    FileEstimate,
-    FileFit,
-    FileGate,
-    FileOrder,
-    FileShare,
-    PartFailure,
-    Watch,
-    unwatched,
-)
+from treadle.policy.user_parts import Calls, ClusterView, FromFile, PartFailure, Watch, unwatched
 from treadle.policy.work import Jobs, add_up_nodes, charge, floor_claims, note_use
 
 ALL_AT_ONCE: Final = 1 << 62
-
-
-class Opened(NamedTuple):
-    """The gate's result and the order's keys before held requests are admitted to idle nodes.
-
-    `restore` puts them back, so that readers of the cycle's arrays find why a request was not served.
-    """
-
-    rows: Records
-    key: F64
-
-    def restore(self, scratch: Scratch) -> None:
-        """Put them back."""
-        for name in ("may", "quota", "why", "age"):
-            scratch.rows[name] = self.rows[name]
-        scratch.apps["key"] = self.key
 
 
 NO_STEP: Final = -1
@@ -150,11 +123,10 @@ class Policy:
         self.jobs: Jobs | None = None
         """The jobs of the latest cycle."""
         self._durations_ms: F64 = np.zeros(0)
-        keyed = [part.parameters for part in (chosen.share, chosen.order, chosen.fit)]
-        after = [parameters.recompute_after for parameters in keyed if isinstance(parameters, KeyedFilePart)]
-        self._recompute_after = min(after, default=ALL_AT_ONCE)
-        """Number of placed containers after which `_fill` must be called again."""
-        self._from_files = isinstance(chosen.gate.parameters, FilePart) or bool(after)
+        self._keyed = [part for part in (share, order, fit) if isinstance(part, FromFile)]
+        """The custom parts whose numbers change as containers are placed."""
+        self._recompute_after = min((part.parameters.recompute_after for part in self._keyed), default=ALL_AT_ONCE)
+        """Number of placed containers after which these must be asked again."""
 
     def _make(self, part: Part) -> Any:
         return part.make(self._calls) if isinstance(part.parameters, FilePart) else part.make()
@@ -316,19 +288,33 @@ class Policy:
         for partition in range(len(cluster.names.partitions)):
             end = 0
             while end < most:
-                if self._recompute_after < ALL_AT_ONCE:  # a share, an order or a fit is a custom part
-                    scratch = self._fill(cluster, now_ms, partition, scratch)
+                if self._keyed:
+                    cluster_view = self.cluster_view(cluster, now_ms, partition)
+                    for part in self._keyed:
+                        scratch = part.fill(cluster_view, scratch)
                 end = min(most, int(scratch.counters[PLACED]) + self._recompute_after)
                 if place(view, scratch, parameters, partition, end) < end:
                     break
         _place_shared(cluster, view, scratch, parameters)
-        opened = self._open_for_idle(scratch) if scratch.counters[PLACED] < most else None
-        if opened is not None:
-            for partition in range(len(cluster.names.partitions)):
-                place(view, scratch, parameters, partition, most)
-            _place_shared(cluster, view, scratch, parameters)
-            opened.restore(scratch)
+        if scratch.counters[PLACED] < most:
+            self._place_idle(cluster, view, scratch, parameters)
         return parameters
+
+    def _place_idle(self, cluster: Cluster, view: View, scratch: Scratch, parameters: DecideParameters) -> None:
+        """Give otherwise idle nodes to held requests that the gate admits there, by arrival.
+
+        Afterwards the arrays have the gate's first result and the order's keys again: readers find why a request was
+        not served.
+        """
+        rows, key = scratch.rows.copy(), scratch.apps["key"].copy()
+        if self.gate.open_for_idle(scratch.rows):
+            scratch.apps["key"] = 0.0
+            for partition in range(len(cluster.names.partitions)):
+                place(view, scratch, parameters, partition, len(scratch.out))
+            _place_shared(cluster, view, scratch, parameters)
+            for name in ("may", "quota", "why", "age"):
+                scratch.rows[name] = rows[name]
+            scratch.apps["key"] = key
 
     def _begin(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> Scratch:
         """Run the estimate, the gate and compiled orders; once per cycle.
@@ -350,19 +336,18 @@ class Policy:
             default_ms, part = float(self.estimate.default_ms), float(self._settings.plans.claims_fraction)
             floor_claims(view, scratch.ended, cluster.hints.size, now_ms, default_ms, part)
         self.gate.mark(cluster, scratch.apps)
-        jobs = self.jobs = Jobs(
-            cluster, view, self.estimate.durations, float(self.estimate.default_ms), scratch, now_ms, self._overbooks
-        )
-        if isinstance(self.estimate, FileEstimate):
+        estimate, default_ms = self.estimate.durations, float(self.estimate.default_ms)
+        jobs = self.jobs = Jobs(cluster, view, estimate, default_ms, scratch, now_ms, self._overbooks)
+        if isinstance(self.estimate, FromFile):
             self._durations_ms = np.full(cluster.requests.size, np.nan)
-            self.estimate.ask(self.cluster_view(cluster, now_ms, 0))
+            self.estimate.fill(self.cluster_view(cluster, now_ms, 0), scratch)
         if not self.gate.sets_levels:
             cluster.classes.forget_levels()
         for keeper in self._keepers.values():
             keeper.begin(jobs)
         if self.fit.keeper is not None:
             scratch = scratch._replace(needs=self.fit.needs(cluster))
-        if self._from_files:
+        if self._keyed or isinstance(self.gate, FromFile):
             self._durations_ms = jobs.durations().rows_ms[: cluster.requests.size]
         self._ask_gate(cluster, view, now_ms, scratch)
         key, queues, here = np.zeros(len(view.apps)), scratch.queues[:-1], cluster.apps.in_use()
@@ -379,13 +364,12 @@ class Policy:
     def _ask_gate(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> None:
         """Let the gate admit requests."""
         reset_row_records(scratch.rows, UNBOUNDED)
-        if isinstance(self.gate, FileGate):
-            self.gate.fill(self.cluster_view(cluster, now_ms, 0), scratch.rows["may"])
+        if isinstance(self.gate, FromFile):
+            self.gate.fill(self.cluster_view(cluster, now_ms, 0), scratch)
         else:
             self.gate.open(cluster, view, now_ms, scratch.rows)
             self.gate.mark(cluster, scratch.apps)
-        if len(cluster.ended):
-            cluster.ended = cluster.ended[:0]
+        cluster.ended = cluster.ended[:0]
 
     def _choose_nodes(self, cluster: Cluster, view: View, scratch: Scratch) -> Scratch:
         """Set the nodes that requests may use, where constraints exclude some."""
@@ -400,33 +384,6 @@ class Policy:
             nowhere=np.full((len(node_sets), scratch.asks.shape[1]), -1, np.int64),
             witness=np.zeros(len(node_sets), np.int32),
         )
-
-    def _open_for_idle(self, scratch: Scratch) -> Opened | None:
-        """Admit held requests to otherwise idle nodes, by arrival.
-
-        Returns the overwritten values; None if nothing is admitted.
-        """
-        rows, keys = scratch.rows, scratch.apps["key"]
-        before = Opened(rows.copy(), keys.copy())
-        if not self.gate.open_for_idle(rows):
-            return None
-        keys[:] = 0.0
-        return before
-
-    def _fill(self, cluster: Cluster, now_ms: int, partition: int, scratch: Scratch) -> Scratch:
-        """Get the numbers of a custom share, order and fit; return the arrays with them.
-
-        Raises:
-            PartFailure: a part failed.
-        """
-        cluster_view = self.cluster_view(cluster, now_ms, partition)
-        if isinstance(self.share, FileShare):
-            self.share.fill(cluster_view, scratch.queues["key"])
-        if isinstance(self.order, FileOrder):
-            self.order.fill(cluster_view, scratch.apps["key"])
-        if isinstance(self.fit, FileFit):
-            return scratch._replace(scores=self.fit.scores(cluster_view, len(cluster.nodes.at)))
-        return scratch
 
     def cluster_view(self, cluster: Cluster, now_ms: int, partition: int) -> ClusterView:
         """Return the input of a custom part."""

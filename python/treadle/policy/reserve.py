@@ -25,8 +25,8 @@ from treadle.compiled.array_types import I32, I64, Records
 from treadle.compiled.functions import kernel
 from treadle.config.settings import EngineReservation
 from treadle.model.cluster import Cluster
-from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, TOTAL, View
-from treadle.policy.node_search import is_wanted, level_of
+from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, TOTAL, View, renumbered
+from treadle.policy.node_search import level_of, unwanted
 from treadle.policy.state import (
     BIG_COUNT,
     BUNDLE,
@@ -43,7 +43,7 @@ from treadle.proposals import Held
 
 
 @kernel
-def missing_share(view: View, scratch: Scratch, row: int, node: int) -> float:
+def missing_share(view: View, row: int, node: int) -> float:
     """Return the largest fraction of the node's resources still missing for a row; -1 if it can never fit."""
     missing = 0.0
     for r in range(len(view.counted)):
@@ -52,7 +52,8 @@ def missing_share(view: View, scratch: Scratch, row: int, node: int) -> float:
             if ask > total:
                 return -1.0
             if total > 0:
-                missing = max(missing, (ask - scratch.available[node, r]) / total)
+                free = view.node_amounts[node, FREE, r] - view.node_amounts[node, ASSUMED, r]
+                missing = max(missing, (ask - free) / total)
     return missing
 
 
@@ -68,14 +69,14 @@ def best_hold(view: View, scratch: Scratch, parameters: DecideParameters, row: i
             continue
         if view.nodes[node].hold_row >= 0 or view.nodes[node].backoff_until > parameters.decide:
             continue
-        missing = missing_share(view, scratch, row, node)
+        missing = missing_share(view, row, node)
         if missing < 0.0:
             continue
         if node == view.rows[row].hold_avoid:
             missing += 1e9
         if missing >= best_missing:
             continue
-        if level_of(view, row, node) != NOT_THERE and is_wanted(view, scratch, parameters, row, node):
+        if level_of(view, row, node) != NOT_THERE and not unwanted(view, scratch, parameters, row, node):
             best, best_missing = node, missing
     return best
 
@@ -92,9 +93,8 @@ class Holds:
 
     def follow(self, cluster: Cluster, nodes: I32) -> None:
         """Keep the reservations that a snapshot's model took over; ``nodes`` maps old node indices to new ones."""
-        now = {int(nodes[node]): missing for node, missing in self._missing.items()}
         held = cluster.nodes.at["hold_row"]
-        self._missing = {node: missing for node, missing in now.items() if node >= 0 and held[node] >= 0}
+        self._missing = {node: missing for node, missing in renumbered(self._missing, nodes).items() if held[node] >= 0}
 
     def forget_ended(self, cluster: Cluster, view: View, now_ms: int) -> bool:
         """Release expired or unusable nodes and those without an open request; return whether there were any."""
@@ -108,19 +108,14 @@ class Holds:
             if still_asks and not late and view.nodes["state"][node] == 1 and cluster.classes.may(row, node):
                 continue
             if still_asks and late:
-                self._avoid_if_vain(cluster, view, row, node)
+                vain = missing_share(view, row, node) >= self._missing[node]
+                view.rows["hold_avoid"][row] = node if vain else -1
             if row >= 0 and view.rows["hold_node"][row] == node:
                 view.rows["hold_node"][row] = -1
             view.nodes["hold_row"][node] = -1
             del self._missing[node]
             released = True
         return released
-
-    def _avoid_if_vain(self, cluster: Cluster, view: View, row: int, node: int) -> None:
-        free = view.node_amounts[node, FREE] - view.node_amounts[node, ASSUMED]
-        ask, total = view.capability[row], np.maximum(view.node_amounts[node, TOTAL], 1)
-        missing = float(np.max(np.where(cluster.counted == 1, (ask - free) / total, 0.0), initial=0.0))
-        view.rows["hold_avoid"][row] = node if missing >= self._missing[node] else -1
 
     def choose(self, view: View, scratch: Scratch, parameters: DecideParameters, hold: EngineReservation) -> None:
         """Reserve nodes for rows that were overtaken in this cycle, first come first served."""
@@ -139,7 +134,7 @@ class Holds:
                 view.nodes["hold_row"][node] = row
                 view.nodes["hold_until_ms"][node] = parameters.now_ms + hold.duration_ms
                 view.rows["hold_node"][row] = node
-                self._missing[node] = float(missing_share(view, scratch, row, node))
+                self._missing[node] = float(missing_share(view, row, node))
                 left[partition] -= 1
 
     def _may_be_held(self, view: View, share: float) -> I64:

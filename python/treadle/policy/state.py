@@ -15,7 +15,6 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel, tables
-from treadle.model.applications import ApplicationTable
 from treadle.model.cluster import Cluster
 from treadle.model.queues import FAIR as FAIR
 from treadle.model.queues import FIFO as FIFO
@@ -25,19 +24,10 @@ from treadle.policy.shares.tree import Shares
 
 
 @kernel
-def reset_app_records(apps: Records, which: I32, listed: I32) -> None:
-    """Reset the records (`APPLICATION`) of some applications; ``listed`` has the ranked ones."""
+def reset_app_records(apps: Records, which: I32, new: Records, listed: I32) -> None:
+    """Reset the records (`APPLICATION`) of some applications to ``new``; ``listed`` has the ranked ones."""
     for app in which:
-        apps[app].key = 0.0
-        apps[app].work = 0.0
-        apps[app].fair_up_to = 0.0
-        apps[app].share = 0.0
-        apps[app].part = 1.0
-        apps[app].level = -1
-        apps[app].rank = 0
-        apps[app].band = 0
-        apps[app].done = 0
-        apps[app].ahead = 0
+        apps[app] = new[0]
     for rank in range(len(listed)):
         apps[listed[rank]].rank = rank
 
@@ -185,7 +175,7 @@ APPLICATION: Final = np.dtype(
     [
         ("key", "f8"),  # for the leaf's order
         ("work", "f8"),  # its remaining work, if rows compete
-        ("fair_up_to", "f8"),  # up to this memory (MB) it shares fairly before all others; 0: it has a key
+        ("fair_up_to", "f8"),  # up to this memory (MB) it shares fairly before all with keys, then after; 0: has a key
         ("share", "f8"),  # dominant share of the cluster when its level was last served
         ("part", "f8"),  # fraction of its tasks that the gate lets run now; 1: all
         ("level", "i4"),  # its level by the gate while it has no size; -1: by its size
@@ -294,11 +284,8 @@ class Scratch(NamedTuple):
     ended: Records  # `SUMS` by task group, from the gate's table outside the model; empty without one
 
 
-def _marks(apps: ApplicationTable, old: Scratch | None) -> Records:
-    """Return the records of a cycle's applications; undefined for ended ones."""
-    marks = _room("apps", APPLICATION, len(apps.at), old)
-    reset_app_records(marks, apps.in_use(), apps.leaf_applications)
-    return marks
+_NEW: Final = np.zeros(1, APPLICATION)
+_NEW["part"], _NEW["level"] = 1.0, -1
 
 
 def _room(name: str, record: np.dtype[Any], count: int, old: Scratch | None) -> Records:
@@ -344,6 +331,10 @@ def scratch_for(
     """
     nodes, queues = cluster.nodes, _queues_of(cluster)
     resources = nodes.amounts.shape[2]
+    apps = _room("apps", APPLICATION, len(cluster.apps.at), old)  # undefined for ended applications
+    reset_app_records(apps, cluster.apps.in_use(), _NEW, cluster.apps.leaf_applications)
+    listed = np.zeros(len(cluster.apps.leaf_applications), LISTED)
+    listed["application"] = cluster.apps.leaf_applications
     available, bound, factors = _offered(cluster, overbook or {})
     return Scratch(
         counters=_counters_after(old),
@@ -355,9 +346,9 @@ def scratch_for(
         headroom=np.zeros((len(nodes.at) if headroom else 0, resources), np.int64),
         open_nodes=np.zeros(len(nodes.at) + 1, OPEN_NODE),
         rows=_rows(len(cluster.requests.at), old),
-        apps=_marks(cluster.apps, old),
+        apps=apps,
         queues=queues,
-        list=_listed(cluster),
+        list=listed,
         turns=np.zeros(0 if counts_asks else 2 * len(cluster.queues.children), np.int32),
         open_asks=_room("open_asks", OPEN_ASK, len(cluster.requests.at) if counts_asks else 0, old),
         user_asks=np.zeros((len(cluster.users.amounts) if len(shares.aims) else 0, resources), np.int64),
@@ -398,13 +389,6 @@ def _queues_of(cluster: Cluster) -> Records:
     queues["first"] = len(apps.leaf_applications)
     queues["first"][: len(apps.leaf_first)] = apps.leaf_first
     return queues
-
-
-def _listed(cluster: Cluster) -> Records:
-    """Return the applications, leaf by leaf."""
-    listed = np.zeros(len(cluster.apps.leaf_applications), LISTED)
-    listed["application"] = cluster.apps.leaf_applications
-    return listed
 
 
 def offered(totals: I64, factors: F64 | float) -> I64:
@@ -490,14 +474,6 @@ def close_row(scratch: Scratch, row: int, why: int) -> None:
     """Exclude a request for the rest of the cycle."""
     scratch.rows[row].done = 1
     set_reason(scratch, row, why)
-
-
-@inner
-def reset_reason(view: View, scratch: Scratch, row: int) -> None:
-    """Reset the reason of a request that no cycle has reached: its row may have belonged to another one."""
-    if not view.rows[row].met:
-        view.rows[row].met = 1
-        set_reason(scratch, row, Reason.NEW)
 
 
 def reasons(view: View, scratch: Scratch) -> Records:

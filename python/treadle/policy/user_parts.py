@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from treadle.model.classes import ANY_NODE
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAXIMUM, PENDING, TOTAL, USED, View
 from treadle.policy.parts import Estimate, Fit, Gate, Order, Share
+from treadle.policy.state import Scratch
 from treadle.policy.work import Durations, Jobs
 
 A = TypeVar("A", bound=npt.NDArray[Any])
@@ -166,7 +167,7 @@ class ClusterView:
         """A record of `JOB` for each application: attained, remaining and total work."""
         size, asked = self._cluster.apps.size, np.maximum(self.requests["application"], 0)
         found = np.zeros(size, JOB)
-        found["attained"], found["remaining"] = self._jobs.container_ms()[:size], self._jobs.left_ms()[:size]
+        found["attained"], found["remaining"] = self.applications["container_ms"], self._jobs.left_ms()[:size]
         found["size"] = found["attained"] + found["remaining"]
         known = np.bincount(asked, self.request_count * ~np.isnan(self.durations_ms), size)
         found["confidence"] = known / np.maximum(np.bincount(asked, self.request_count, size), 1)
@@ -211,14 +212,12 @@ class ClusterView:
 
         The AM's own container and proposed ones are not included.
         """
-        tasks, groups, containers = self._cluster.tasks.tasks.at, self._cluster.tasks.at, []
-        group = int(self.applications["first_group"][application])
-        while group >= 0:
-            task = int(groups["first"][group])
-            while task >= 0:
-                containers.append((tasks["node"][task], groups["priority"][group], tasks["created_ms"][task]))
-                task = int(tasks["next"][task])
-            group = int(groups["next"][group])
+        table = self._cluster.tasks
+        tasks, groups = table.tasks.at, table.at
+        containers = [
+            (tasks["node"][task], groups["priority"][group], tasks["created_ms"][task])
+            for group, task in table.running(application, self._cluster.apps)
+        ]
         return read_only(np.sort(np.array(containers, CONTAINER), order=["priority", "created_ms", "node"]))
 
     def text(self, name: int) -> str:
@@ -236,8 +235,6 @@ class ClusterView:
 SCORES_MAX: Final = 1 << 25
 """Maximum number of scores of a fit: 256 MB."""
 
-T = TypeVar("T")
-
 
 class PartFailure(Exception):  # noqa: N818 (it is reported, not handled)
     """A custom part raised an exception, returned an invalid value, or was stopped."""
@@ -254,14 +251,11 @@ class PartFailure(Exception):  # noqa: N818 (it is reported, not handled)
         """Digest of the settings that it was part of."""
 
 
-class Watch(Protocol):
-    """Runs a part's code, and may stop it by raising `PartStoppedError` in it."""
-
-    def __call__(self, function: Callable[[], T]) -> T:
-        """Return what ``function`` returns."""
+Watch = Callable[[Callable[[], Any]], Any]
+"""Runs a part's code and returns its result; may stop it by raising `PartStoppedError` in it."""
 
 
-def unwatched(function: Callable[[], T]) -> T:
+def unwatched(function: Callable[[], Any]) -> Any:
     """Run a part's code without a time limit."""
     return function()
 
@@ -320,24 +314,32 @@ def _array(function: Callable[[ClusterView], Any], view: ClusterView) -> Any:
     return np.array(function(view))
 
 
-class _FromFile:
+class FromFile:
     """Common base of the five kinds of custom parts."""
 
     part: str
 
-    def __init__(self, parameters: FilePart, calls: Calls) -> None:
-        self._parameters = parameters
+    def __init__(self, parameters: Any, calls: Calls) -> None:
+        self.parameters = parameters
         self._calls = calls
         self._method, self._returns = METHODS[self.part]
         made = calls.make(self.part, parameters)
         self._function: Callable[[ClusterView], Any] = getattr(made, self._method)
 
+    def fill(self, view: ClusterView, scratch: Scratch) -> Scratch:
+        """Ask the part for its numbers; return the cycle's arrays with them.
+
+        Raises:
+            PartFailure: it failed.
+        """
+        return scratch
+
     def _ask(self, view: ClusterView) -> Any:
-        return self._calls.ask(self.part, self._parameters, self._function, view)
+        return self._calls.ask(self.part, self.parameters, self._function, view)
 
     def _wrong(self, text: str) -> PartFailure:
         text = f"{self._method} returned {text}; it must return {self._returns}"
-        return PartFailure(self.part, self._parameters.label, text, self._calls.number)
+        return PartFailure(self.part, self.parameters.label, text, self._calls.number)
 
     def _numbers(self, view: ClusterView, *shapes: tuple[int, ...]) -> F64:
         """Return the part's result, which must have one of these shapes."""
@@ -357,63 +359,66 @@ class _FromFile:
         return numbers
 
 
-class FileGate(_FromFile, Gate):
+class FileGate(FromFile, Gate):
     """Your own class: True or False for each request."""
 
     part = "gate"
 
-    def fill(self, view: ClusterView, may: U8) -> None:
-        """Set ``may[row]`` for each request row."""
+    def fill(self, view: ClusterView, scratch: Scratch) -> Scratch:
+        """Set which request rows may be served."""
         found, rows = self._ask(view), len(view.requests)
         if found.dtype != np.bool_:
             raise self._wrong(f"an array of {found.dtype}")
         if found.shape != (rows,):
             raise self._wrong(f"shape {found.shape} instead of {(rows,)}")
-        may[:rows] = found
+        scratch.rows["may"][:rows] = found
+        return scratch
 
 
-class FileShare(_FromFile, Share):
+class FileShare(FromFile, Share):
     """Your own class: a number for each queue, of siblings the smallest first."""
 
     part = "share"
     steps, walks_queues, keyed = "capacity", True, True
 
-    def fill(self, view: ClusterView, key: F64) -> None:
-        """Set ``key[queue]`` for each queue."""
+    def fill(self, view: ClusterView, scratch: Scratch) -> Scratch:
+        """Set the keys of queues."""
         queues = len(view.queues)
-        key[:queues] = self._keys(view, (queues,))
+        scratch.queues["key"][:queues] = self._keys(view, (queues,))
+        return scratch
 
 
-class FileOrder(_FromFile, Order):
+class FileOrder(FromFile, Order):
     """Your own class: a number for each application, of a leaf's the smallest first."""
 
     part = "order"
 
-    def fill(self, view: ClusterView, key: F64) -> None:
-        """Set ``key[application]`` for each application."""
+    def fill(self, view: ClusterView, scratch: Scratch) -> Scratch:
+        """Set the keys of applications."""
         applications = len(view.applications)
-        key[:applications] = self._keys(view, (applications,))
+        scratch.apps["key"][:applications] = self._keys(view, (applications,))
+        return scratch
 
 
-class FileFit(_FromFile, Fit):
+class FileFit(FromFile, Fit):
     """Your own class: a number for each node, or for each request and node, the largest first."""
 
     part, steps = "fit", "keyed"
     window = 1 << 30
 
-    def scores(self, view: ClusterView, nodes: int) -> F64:
-        """Return scores (1 or request, node), extended to this many nodes."""
+    def fill(self, view: ClusterView, scratch: Scratch) -> Scratch:
+        """Set the scores: (1 or request, node)."""
         requests, known = len(view.requests), len(view.nodes)
         shapes: list[tuple[int, ...]] = [(known,)]
         if requests * known <= SCORES_MAX:
             shapes.append((requests, known))
         returned = np.atleast_2d(self._keys(view, *shapes))
-        scores: F64 = np.zeros((len(returned), max(nodes, 1)))
+        scores: F64 = np.zeros((len(returned), max(len(scratch.available), 1)))
         scores[:, :known] = returned
-        return scores
+        return scratch._replace(scores=scores)
 
 
-class FileEstimate(_FromFile, Estimate):
+class FileEstimate(FromFile, Estimate):
     """Your own class: how long a container of each request will run."""
 
     part = "estimate"
@@ -423,12 +428,13 @@ class FileEstimate(_FromFile, Estimate):
         self.default_ms = float(parameters.default_ms)
         self._rows_ms: F64 = np.zeros(0)
 
-    def ask(self, view: ClusterView) -> None:
-        """Get the part's task durations of request rows, for the rest of the cycle."""
+    def fill(self, view: ClusterView, scratch: Scratch) -> Scratch:
+        """Keep the durations of request rows for the rest of the cycle."""
         numbers = self._numbers(view, (len(view.requests),))
         if bool((numbers < 0).any()):
             raise self._wrong(f"{np.nanmin(numbers)}")
         self._rows_ms = numbers
+        return scratch
 
     def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
         """Set the part's durations; running tasks get those of their application's requests."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -295,39 +297,25 @@ def add_up_nodes(view: View, totals: F64) -> int:
     return count
 
 
+@dataclass
 class Jobs:
     """The applications of one cycle. Expensive columns are computed on first use.
 
     Columns are by application index and as long as ``cluster.apps.at``; they are undefined for inactive applications.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        view: View,
-        estimate: Callable[[Cluster, View, Records, Durations], None],
-        default_ms: float,
-        scratch: Scratch,
-        now_ms: int,
-        overbooked: Mapping[int, float],
-    ) -> None:
-        """Create the columns' source.
-
-        Args:
-            cluster: the model
-            view: its columns
-            estimate: sets task durations (`treadle.policy.parts.Estimate`)
-            default_ms: duration of a task without an estimate, in ms
-            scratch: the cycle's state, with the cluster's resources
-            now_ms: the RM's time
-            overbooked: factor of the capacity, by resource that the RM does not count
-        """
-        self.cluster = cluster
-        self.now_ms = now_ms
-        self.view = view
-        self._overbooked = overbooked
-        self._estimate, self._default_ms, self._scratch = estimate, default_ms, scratch
-        self._work: tuple[F64, F64] | None = None
+    cluster: Cluster
+    view: View
+    estimate: Callable[[Cluster, View, Records, Durations], None]
+    """Sets task durations (`treadle.policy.parts.Estimate`)."""
+    default_ms: float
+    """Duration of a task without an estimate, in ms."""
+    scratch: Scratch
+    """The cycle's state, with the cluster's resources."""
+    now_ms: int
+    """The RM's time."""
+    overbooked: Mapping[int, float]
+    """Factor of the capacity, by resource that the RM does not count."""
 
     def durations(self) -> Durations:
         """Return the estimated task durations."""
@@ -336,12 +324,12 @@ class Jobs:
             rows_ms=np.full(len(self.view.rows), np.nan),
             groups_ms=np.full(len(self.view.groups), np.nan),
             hint_ms=np.where(said_ms < 0, np.nan, said_ms),
-            default_ms=self._default_ms,
+            default_ms=self.default_ms,
             rows=cluster.requests.size,
             hints=cluster.hints.size,
             groups=cluster.tasks.size,
         )
-        self._estimate(cluster, self.view, self._scratch.ended, durations)
+        self.estimate(cluster, self.view, self.scratch.ended, durations)
         return durations
 
     def row_ms(self) -> F64:
@@ -354,19 +342,11 @@ class Jobs:
 
         The demand of an overbooked resource is a fraction of its allocatable total.
         """
-        return self._both()[0]
+        return self._both[0]
 
     def left_ms(self) -> F64:
         """Return the total duration of the remaining tasks, in ms."""
-        return self._both()[1]
-
-    def service_ms(self) -> F64:
-        """Return the attained service: dominant share of the cluster x ms."""
-        return self.view.apps["service_ms"]
-
-    def container_ms(self) -> F64:
-        """Return the total time of all containers so far, in ms."""
-        return self.view.apps["container_ms"]
+        return self._both[1]
 
     def whole_ms(self) -> F64:
         """Return the estimated total duration of requested, running and successful tasks, in ms.
@@ -374,37 +354,20 @@ class Jobs:
         Includes hinted stages without requests so far.
         """
         whole_ms = np.zeros(len(self.view.apps))
-        add_whole(self.view, self._scratch.ended, self.durations(), whole_ms)
+        add_whole(self.view, self.scratch.ended, self.durations(), whole_ms)
         return whole_ms
 
-    def level(self) -> I32:
-        """Return the gate's level of each application while it has no size; -1: by its size."""
-        return self._scratch.apps["level"]
-
-    def fair_up_to(self) -> F64:
-        """Return the memory (MB) up to which each application shares fairly, before all with keys; 0: it has a key.
-
-        Beyond that it comes after all applications with keys.
-        """
-        return self._scratch.apps["fair_up_to"]
-
-    def part(self) -> F64:
-        """Return the fraction of its tasks that the gate lets each application run now."""
-        return self._scratch.apps["part"]
-
+    @cached_property
     def _both(self) -> tuple[F64, F64]:
-        if self._work is None:
-            work, left_ms = np.zeros(len(self.view.apps)), np.zeros(len(self.view.apps))
-            given_out = self.given_out()
-            add_work(self.view, self._scratch.apps, self.durations(), given_out, self.now_ms, work, left_ms)
-            self._work = work, left_ms
-        return self._work
+        work, left_ms = np.zeros(len(self.view.apps)), np.zeros(len(self.view.apps))
+        add_work(self.view, self.scratch.apps, self.durations(), self.given_out(), self.now_ms, work, left_ms)
+        return work, left_ms
 
     def given_out(self) -> F64:
         """Return the allocatable amount of each resource; 0 for unbounded ones."""
-        there = self._scratch.rates[CLUSTER]
+        there = self.scratch.rates[CLUSTER]
         found = np.where(self.view.counted == 1, there, 0.0)
-        for resource, factor in self._overbooked.items():
+        for resource, factor in self.overbooked.items():
             found[resource] = factor * there[resource]
         return found
 

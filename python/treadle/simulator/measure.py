@@ -11,6 +11,7 @@ from treadle.compiled.array_types import F64, I32, I64
 from treadle.compiled.simulator import kernel
 from treadle.config.settings import Settings
 from treadle.events import Fate, Fates, NodeState
+from treadle.model.tables import chain
 from treadle.policy.shares.aims import fill
 from treadle.policy.shares.tree import MOST, NEVER, OFF, SHARE_NODE, UNIT, Shares, shares_for
 from treadle.proposals import Proposals
@@ -353,11 +354,10 @@ class Invariants:
 
     @staticmethod
     def _has_room(state: State, used: I64, queue: int, ask: I64, counted: Bools) -> bool:
-        while queue >= 0:
-            if bool((used[queue][counted] + ask > state.queue_maximum[queue][counted]).any()):
-                return False
-            queue = int(state.queues["parent"][queue])
-        return True
+        return not any(
+            bool((used[at][counted] + ask > state.queue_maximum[at][counted]).any())
+            for at in chain(state.queues, queue, "parent")
+        )
 
 
 def _require(holds: bool, otherwise: str) -> None:

@@ -166,19 +166,14 @@ def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, 
 
 
 @inner
-def stop_deficit(shares: Shares, at: int) -> None:
-    """Freeze a leaf's deficit; its kind must not be BLOCKED yet."""
-    shares.nodes[at].key = deficit(shares, at)
-    shares.clock[WEIGHTS] -= max(shares.nodes[at].weight, 0.0)
-    shares.nodes[at].kind = BLOCKED
-    replay_deficit(shares, at)
-
-
-@inner
 def update(view: View, scratch: Scratch, parameters: DecideParameters, at: int, partition: int) -> None:
-    """Update the state after a change of a leaf's requests."""
-    if scratch.shares.nodes[at].asks <= 0 and scratch.shares.nodes[at].kind != BLOCKED:
-        stop_deficit(scratch.shares, at)
+    """Update the state after a change of a leaf's requests; without any its deficit is frozen."""
+    shares = scratch.shares
+    if shares.nodes[at].asks <= 0 and shares.nodes[at].kind != BLOCKED:
+        shares.nodes[at].key = deficit(shares, at)
+        shares.clock[WEIGHTS] -= max(shares.nodes[at].weight, 0.0)
+        shares.nodes[at].kind = BLOCKED
+        replay_deficit(shares, at)
     replay_head(view, scratch, parameters, at)
 
 
@@ -197,12 +192,6 @@ def is_bounded(shares: Shares) -> bool:
     catch_up(shares)
     best = shares.matches[2 * shares.nodes[0].first_child + 1].owed if shares.nodes[0].child_count else -1
     return best < 0 or rounded(shares, best) < shares.kappa * shares.clock[UNITS] * STEPS
-
-
-@inner
-def lets_order_decide(view: View, scratch: Scratch, parameters: DecideParameters) -> bool:
-    """Return whether no deficit is too large."""
-    return is_bounded(scratch.shares)
 
 
 @inner

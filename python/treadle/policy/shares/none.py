@@ -12,23 +12,12 @@ from treadle.policy.state import FIFO, DecideParameters, Scratch
 
 
 @inner
-def is_older(view: View, a: int, b: int) -> bool:
-    """Return whether FIFO order puts application ``a`` before ``b``: the higher priority, then the smaller ID."""
-    if view.apps[a].priority != view.apps[b].priority:
-        return view.apps[a].priority > view.apps[b].priority
-    if view.apps[a].cluster_timestamp != view.apps[b].cluster_timestamp:
-        return view.apps[a].cluster_timestamp < view.apps[b].cluster_timestamp
-    if view.apps[a].id != view.apps[b].id:
-        return view.apps[a].id < view.apps[b].id
-    return a < b
-
-
-@inner
 def comes_first(view: View, scratch: Scratch, a: int, b: int) -> bool:
     """Return whether leaf ``a``'s next application comes before leaf ``b``'s; -1 is an empty place.
 
     An application that awaits its AM comes first. Two leaves with the same order are compared as applications within a
-    leaf; with different orders (the queues' own may differ) first in, first out.
+    leaf; with different orders (the queues' own may differ) first in, first out: the higher priority, then the smaller
+    ID.
     """
     if a < 0 or b < 0:
         return a >= 0
@@ -43,7 +32,13 @@ def comes_first(view: View, scratch: Scratch, a: int, b: int) -> bool:
             return scratch.apps[app].key < scratch.apps[other].key
         if view.apps[app].start_time_ms != view.apps[other].start_time_ms:
             return view.apps[app].start_time_ms < view.apps[other].start_time_ms
-    return is_older(view, app, other)
+    if view.apps[app].priority != view.apps[other].priority:
+        return view.apps[app].priority > view.apps[other].priority
+    if view.apps[app].cluster_timestamp != view.apps[other].cluster_timestamp:
+        return view.apps[app].cluster_timestamp < view.apps[other].cluster_timestamp
+    if view.apps[app].id != view.apps[other].id:
+        return view.apps[app].id < view.apps[other].id
+    return app < other
 
 
 @inner
@@ -103,12 +98,6 @@ def first_leaf(shares: Shares) -> int:
     if shares.nodes[0].child_count == 0:
         return -1
     return int(shares.matches[2 * shares.nodes[0].first_child + 1].first)
-
-
-@inner
-def lets_order_decide(view: View, scratch: Scratch, parameters: DecideParameters) -> bool:
-    """Return True: there is one order for all."""
-    return True
 
 
 @inner

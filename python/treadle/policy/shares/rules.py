@@ -51,10 +51,8 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
 def lets_order_decide(view: View, scratch: Scratch, parameters: DecideParameters) -> bool:
     """Return whether the order alone decides which queue is next."""
     if parameters.share == 1:
-        return deficit.lets_order_decide(view, scratch, parameters)
-    if parameters.share == 3:
-        return none.lets_order_decide(view, scratch, parameters)
-    return False
+        return deficit.is_bounded(scratch.shares)
+    return parameters.share == 3
 
 
 @inner

@@ -15,8 +15,8 @@ from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.containers import group_key
 from treadle.model.tables import View
-from treadle.policy.parts import Estimate, Keepers
-from treadle.policy.slearn.table import NONE, PilotKeeper, PilotTable, Sampled, is_of_stage
+from treadle.policy.parts import Estimate, Keepers, ObservedParameters
+from treadle.policy.slearn.table import NONE, PilotKeeper, Sampled, is_of_stage
 from treadle.policy.state import UNBOUNDED
 from treadle.policy.work import Durations, hinted_durations, observed_durations
 
@@ -70,18 +70,26 @@ def join_hints(view: View, sampled: Sampled, default_error: float, found: Durati
             found.groups_ms[group] = joint_ms
 
 
+Z90: Final = 1.6449
+"""Number of deviations on either side of the mean that contain 90 % of a normal distribution."""
+
+
 @tables
-class Confidence(NamedTuple):
-    """When history makes pilots unnecessary; 0 for the first two: never."""
+class History(NamedTuple):
+    """When history makes pilots unnecessary, and how much a job may use by it before its pilots have ended."""
 
     deviation_max: float
-    """Maximum relative deviation of the hint for a task's duration."""
+    """It does up to this relative deviation of the hint for a task's duration; 0: never."""
     deviations: float
-    """Alternatively, sizes this many deviations smaller and larger must be in one level."""
+    """Also if sizes this many deviations smaller and larger are in one level, or below that of pilots; 0: never."""
+    part: float
+    """Maximum fraction of the cluster for a job, by a size `Z90` deviations larger; 0: its pilots alone."""
     thresholds_ms: F64
     """Thresholds between the levels, in ms."""
     sampling_level: int
-    """Level at which pilots would run: history that excludes higher levels is enough."""
+    """Level of pilots; history may raise it."""
+    totals: F64
+    """The cluster's resources."""
 
 
 @inner
@@ -137,22 +145,22 @@ def level_of(size_ms: float, thresholds_ms: F64) -> int:
 
 
 @inner
-def is_confident(view: View, sampled: Sampled, app: int, confidence: Confidence) -> bool:
+def is_confident(view: View, sampled: Sampled, app: int, history: History) -> bool:
     """Return whether hints make an application's pilots unnecessary."""
     stage = stage_hint(view, sampled, app)
     if stage < 0 or view.hints[stage].deviation_ms < 0:
         return False
-    deviation_max_ms = confidence.deviation_max * view.hints[stage].duration_ms
-    if confidence.deviation_max > 0.0 and view.hints[stage].deviation_ms <= deviation_max_ms:
+    deviation_max_ms = history.deviation_max * view.hints[stage].duration_ms
+    if history.deviation_max > 0.0 and view.hints[stage].deviation_ms <= deviation_max_ms:
         return True
-    if confidence.deviations <= 0.0:
+    if history.deviations <= 0.0:
         return False
-    low_ms = hinted_size_ms(view, sampled, app, stage, -confidence.deviations)
-    high_ms = hinted_size_ms(view, sampled, app, stage, confidence.deviations)
+    low_ms = hinted_size_ms(view, sampled, app, stage, -history.deviations)
+    high_ms = hinted_size_ms(view, sampled, app, stage, history.deviations)
     if low_ms <= 0.0 or high_ms <= 0.0:
         return False
-    high = level_of(high_ms, confidence.thresholds_ms)
-    return bool(high <= confidence.sampling_level or high == level_of(low_ms, confidence.thresholds_ms))
+    high = level_of(high_ms, history.thresholds_ms)
+    return bool(high <= history.sampling_level or high == level_of(low_ms, history.thresholds_ms))
 
 
 @inner
@@ -199,60 +207,38 @@ def scale_hints(view: View, sampled: Sampled, default_error: float, factors: F64
                 found.groups_ms[group] = hint_ms[at]
 
 
-@tables
-class HistoryQuota(NamedTuple):
-    """How much of the cluster a job may use by its history before its pilots have ended."""
-
-    part: float
-    """Maximum fraction of the cluster for a job; 0: its pilots alone."""
-    deviations: float
-    """Number of deviations by which its size is increased."""
-    thresholds_ms: F64
-    """Thresholds between the levels, in ms."""
-    sampling_level: int
-    """Level of pilots; history may raise it."""
-    totals: F64
-    """The cluster's resources."""
-
-
 @inner
-def level_by_history(view: View, sampled: Sampled, app: int, history_quota: HistoryQuota) -> int:
-    """Return the level of a job some deviations larger than hinted, -1 without hints."""
+def level_by_history(view: View, sampled: Sampled, app: int, history: History) -> int:
+    """Return the level of a job `Z90` deviations larger than hinted, -1 without hints."""
     stage = stage_hint(view, sampled, app)
-    if history_quota.part <= 0.0 or stage < 0:
+    if history.part <= 0.0 or stage < 0:
         return -1
-    size_ms = hinted_size_ms(view, sampled, app, stage, history_quota.deviations)
-    return level_of(size_ms, history_quota.thresholds_ms) if size_ms > 0.0 else -1
+    size_ms = hinted_size_ms(view, sampled, app, stage, Z90)
+    return level_of(size_ms, history.thresholds_ms) if size_ms > 0.0 else -1
 
 
 @inner
-def level_by_now(view: View, sampled: Sampled, app: int, pilots_ms: float, history_quota: HistoryQuota) -> int:
+def level_by_now(view: View, sampled: Sampled, app: int, pilots_ms: float, history: History) -> int:
     """Return the level if the pilots ended now; ``pilots_ms`` is their total run time."""
     stage = stage_hint(view, sampled, app)
     mean_ms = pilots_ms / max(sampled.jobs[app].pilots + sampled.jobs[app].replacements, 1)
     size_ms = hinted_size_ms(view, sampled, app, stage, 0.0) * mean_ms / view.hints[stage].duration_ms
-    return level_of(size_ms, history_quota.thresholds_ms)
+    return level_of(size_ms, history.thresholds_ms)
 
 
 @inner
-def tasks_within_quota(view: View, row: int, history_quota: HistoryQuota) -> int:
+def tasks_within_quota(view: View, row: int, history: History) -> int:
     """Return how many containers of a request make up the fraction of the cluster that a job may use."""
     share = 0.0
-    for r in range(len(history_quota.totals)):
-        if view.counted[r] and history_quota.totals[r] > 0.0:
-            share = max(share, view.capability[row, r] / history_quota.totals[r])
-    return int(history_quota.part / share + 1e-9) if share > 0.0 else UNBOUNDED
+    for r in range(len(history.totals)):
+        if view.counted[r] and history.totals[r] > 0.0:
+            share = max(share, view.capability[row, r] / history.totals[r])
+    return int(history.part / share + 1e-9) if share > 0.0 else UNBOUNDED
 
 
-class PilotsEstimateParameters(Parameters):
+class PilotsEstimateParameters(ObservedParameters):
     """Parameters of the estimate `pilots`."""
 
-    default_ms: int = Field(
-        default=30_000,
-        ge=1,
-        le=2**40,
-        description="How long a task is taken to run of an application none of whose tasks has ended.",
-    )
     scale_history: bool = Field(
         default=False,
         description="Stages that are not sampled take the hints for them, times the pilots' duration over "
@@ -286,45 +272,36 @@ class CombinedParameters(Parameters):
     )
 
 
-class _WithPilots(Estimate):
-    """Base of estimates that use pilot measurements, combined with hints or not."""
+class PilotsEstimate(Estimate):
+    """The mean of a stage's pilots, once they have ended (gate: pilots); for other stages as `observed`."""
 
-    _joins_hints = False
-    """Whether hints are estimates of their own; otherwise pilots only scale them."""
     _hint_error = 0.0
-    _table: PilotTable | None = None
+    """The error of a hint without a deviation; 0: hints are no estimates of their own, pilots only scale them."""
 
     def __init__(self, parameters: PilotsEstimateParameters | CombinedParameters) -> None:
         self.default_ms = float(parameters.default_ms)
         self._scale_history = parameters.scale_history
 
     def use(self, keepers: Keepers) -> None:
-        """Use the pilot table of the policy's gate, if the gate samples."""
-        keeper = keepers.get(PilotKeeper)
-        self._table = keeper.table if isinstance(keeper, PilotKeeper) else None
+        """Use the pilots of the policy's gate, if the gate samples."""
+        self.kept = keepers.get(PilotKeeper)
 
     def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
         """Set the durations."""
-        sampled = NONE if self._table is None else self._table.fit(cluster)
+        sampled = NONE if self.kept is None else self.kept.fit(cluster)
         observed_durations(view, ended, found)
-        if self._joins_hints:
+        if self._hint_error > 0.0:
             hinted_durations(view, found)
         if self._scale_history:
             factors = np.empty(cluster.apps.size)
             scale_hints(view, sampled, self._hint_error, factors, found)
         pilot_durations(view, sampled, found)
-        if self._joins_hints:
+        if self._hint_error > 0.0:
             join_hints(view, sampled, self._hint_error, found)
 
 
-class PilotsEstimate(_WithPilots):
-    """The mean of a stage's pilots, once they have ended (gate: pilots); for other stages as `observed`."""
-
-
-class CombinedEstimate(_WithPilots):
+class CombinedEstimate(PilotsEstimate):
     """Pilots and hints (`TaskEstimates`), their logarithms averaged by inverse variance; else whichever there is."""
-
-    _joins_hints = True
 
     def __init__(self, parameters: CombinedParameters) -> None:
         super().__init__(parameters)

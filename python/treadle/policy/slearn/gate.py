@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from math import sqrt
-from typing import Final, Literal, Protocol, cast
+from typing import Final, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,17 +20,28 @@ from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
 from treadle.model.containers import GONE, group_key
 from treadle.model.tables import View
-from treadle.policy.parts import ACTIVE, NEVER, Gate, Keeper, Keepers, admit_masters, hold_masters
+from treadle.policy.parts import ACTIVE, NEVER, Gate, Keeper, admit_masters, hold_masters
 from treadle.policy.slearn.estimates import (
-    Confidence,
-    HistoryQuota,
+    Z90,
+    History,
     is_confident,
     level_by_history,
     level_by_now,
     tasks_within_quota,
     widest_ahead,
 )
-from treadle.policy.slearn.table import MAPS, OPEN, RUNS_PILOTS, THIN, UNKNOWN, PilotKeeper, Sampled, is_of_stage
+from treadle.policy.slearn.table import (
+    MAPS,
+    NEW,
+    OPEN,
+    RUNS_PILOTS,
+    THIN,
+    UNKNOWN,
+    PilotKeeper,
+    Sampled,
+    is_of_stage,
+    mark_jobs,
+)
 from treadle.policy.state import UNBOUNDED
 from treadle.policy.work import add_up_nodes
 from treadle.yarn.codes import FAILED_MAP, REDUCE
@@ -47,10 +58,12 @@ VARIATION_DEGREES: Final = 2.0
 
 
 @kernel
-def take_ended(apps: Records, jobs: Records, which: I32, now_ms: int, percents: F64, normalised: F64) -> int:
+def take_ended(
+    apps: Records, jobs: Records, which: I32, now_ms: int, new: Records, percents: F64, normalised: F64
+) -> int:
     """List the ratios and normalised completion times of the ended jobs among some sampled ones.
 
-    Returns the length of both lists.
+    Their rows become those of new jobs. Returns the length of both lists.
     """
     count = 0
     for app in which:
@@ -60,15 +73,7 @@ def take_ended(apps: Records, jobs: Records, which: I32, now_ms: int, percents: 
             percents[count] = jobs[app].pilot_percent
             normalised[count] = max(now_ms - apps[app].submit_time_ms, 0) / apps[app].container_ms
             count += 1
-        jobs[app].sampling = UNKNOWN
-        jobs[app].width = jobs[app].pilots = jobs[app].replacements = 0
-        jobs[app].pilots_running = jobs[app].pilots_ended = 0
-        jobs[app].pilots_ms = jobs[app].pilots_squares = jobs[app].pilot_percent = 0.0
-        jobs[app].sized = jobs[app].failures = jobs[app].ended_badly = 0
-        jobs[app].sized_ms = jobs[app].sized_bytes = jobs[app].sized_squares = 0.0
-        jobs[app].sized_products = jobs[app].sized_duration_squares = 0.0
-        jobs[app].pilot_mean_ms = -1.0
-        jobs[app].sampling_level = -1
+        jobs[app] = new[0]
     return count
 
 
@@ -86,25 +91,27 @@ def first_stage(view: View, app: int, mapreduce: int) -> int:
 
 
 @inner
-def begun_of(view: View, sampled: Sampled, app: int) -> int:
-    """Return how many tasks of the stage run or have succeeded."""
-    begun, group = 0, view.apps[app].first_group
+def begun_of(view: View, sampled: Sampled, app: int) -> tuple[int, int]:
+    """Return how many tasks of the stage run or have succeeded, and how many of them run."""
+    begun, running, group = 0, 0, view.apps[app].first_group
     while group >= 0:
         if is_of_stage(sampled.jobs[app].sampled_stage, view.groups[group].priority):
             begun += view.groups[group].running + view.groups[group].ended + sampled.ended[group].ended
+            running += view.groups[group].running
         group = view.groups[group].next
-    return begun
+    return begun, running
 
 
 @inner
-def pending_of(view: View, sampled: Sampled, app: int) -> int:
-    """Return the number of requested containers of the stage."""
-    pending, row = 0, view.apps[app].first_row
+def pending_of(view: View, sampled: Sampled, app: int) -> tuple[int, int]:
+    """Return the number of requested containers of the stage, and how many of them are proposed."""
+    pending, proposed, row = 0, 0, view.apps[app].first_row
     while row >= 0:
         if is_of_stage(sampled.jobs[app].sampled_stage, view.rows[row].priority):
             pending += view.rows[row].count
+            proposed += view.rows[row].assumed
         row = view.rows[row].next
-    return pending
+    return pending, proposed
 
 
 @inner
@@ -166,7 +173,7 @@ def find_new(
     mapreduce: int,
     tez: int,
     thin_limit: int,
-    confidence: Confidence,
+    history: History,
     new: I32,
 ) -> int:
     """Record the width of some jobs, and which are thin or known; list those to sample, return their number.
@@ -180,13 +187,13 @@ def find_new(
         if not may_be_sampled(view, sampled, app, mapreduce, tez):
             continue
         phase = sampled.jobs[app].sampling
-        pending, begun = pending_of(view, sampled, app), begun_of(view, sampled, app)
+        pending, begun = pending_of(view, sampled, app)[0], begun_of(view, sampled, app)[0]
         sampled.jobs[app].width = max(sampled.jobs[app].width, pending + begun - max(sampled.jobs[app].failures, 0))
         if pending == 0:
             continue
         if phase == RUNS_PILOTS:
             # History lookups run asynchronously: results arrive a tick after the first requests.
-            if is_confident(view, sampled, app, confidence):
+            if is_confident(view, sampled, app, history):
                 sampled.jobs[app].sampling = OPEN
                 sampled.jobs[app].pilot_percent = 0.0
             continue
@@ -194,7 +201,7 @@ def find_new(
             sampled.jobs[app].sampling = THIN
         elif begun > 1 and phase == THIN:
             continue
-        elif is_confident(view, sampled, app, confidence):
+        elif is_confident(view, sampled, app, history):
             sampled.jobs[app].sampling = OPEN
         else:
             new[count] = app
@@ -223,7 +230,7 @@ def begin_sampling(view: View, sampled: Sampled, new: I32, percents: F64, now_ms
                 task = view.tasks[task].next
             group = view.groups[group].next
         sampled.jobs[app].pilots_running = begun
-        if begun_of(view, sampled, app) > sampled.jobs[app].pilots:
+        if begun_of(view, sampled, app)[0] > sampled.jobs[app].pilots:
             sampled.jobs[app].sampling = OPEN
             sampled.jobs[app].pilot_percent = 0.0
 
@@ -235,30 +242,18 @@ def pilots_of(width: int, percent: float) -> int:
 
 
 @inner
-def count_hung(view: View, sampled: Sampled, app: int, now_ms: int, pilot_timeout_ms: int) -> int:
-    """Return how many pilots have exceeded the timeout."""
-    hung, group = 0, view.apps[app].first_group
-    while group >= 0:
-        task = view.groups[group].first
-        while task >= 0:
-            hung += sampled.pilot[task] and now_ms - view.tasks[task].created_ms >= pilot_timeout_ms
-            task = view.tasks[task].next
-        group = view.groups[group].next
-    return hung
-
-
-@inner
-def age_of_pilots(view: View, sampled: Sampled, app: int, now_ms: int) -> float:
-    """Return the total run time of the running pilots, in ms."""
-    age, group = 0.0, view.apps[app].first_group
+def age_of_pilots(view: View, sampled: Sampled, app: int, now_ms: int, timeout_ms: int) -> tuple[float, int]:
+    """Return the total run time of the running pilots, in ms, and how many of them have exceeded the timeout."""
+    age, hung, group = 0.0, 0, view.apps[app].first_group
     while group >= 0:
         task = view.groups[group].first
         while task >= 0:
             if sampled.pilot[task]:
                 age += max(now_ms - view.tasks[task].created_ms, 0)
+                hung += now_ms - view.tasks[task].created_ms >= timeout_ms
             task = view.tasks[task].next
         group = view.groups[group].next
-    return age
+    return age, hung
 
 
 @inner
@@ -328,25 +323,14 @@ def missing_pilots(view: View, sampled: Sampled, app: int, mapreduce: bool) -> i
 
 
 @inner
-def proposed_of(view: View, sampled: Sampled, app: int) -> int:
-    """Return the number of proposed containers of the stage."""
-    proposed, row = 0, view.apps[app].first_row
-    while row >= 0:
-        if is_of_stage(sampled.jobs[app].sampled_stage, view.rows[row].priority):
-            proposed += view.rows[row].assumed
-        row = view.rows[row].next
-    return proposed
-
-
-@inner
-def apply_quota(view: View, sampled: Sampled, app: int, missing: int, history_quota: HistoryQuota, now_ms: int) -> bool:
+def apply_quota(view: View, sampled: Sampled, app: int, missing: int, history: History, now_ms: int) -> bool:
     """Set the level of a job's pilots; return whether other tasks may run at the same time."""
-    level = level_by_history(view, sampled, app, history_quota)
+    level = level_by_history(view, sampled, app, history)
     if level >= 0:
-        so_far_ms = sampled.jobs[app].pilots_ms + age_of_pilots(view, sampled, app, now_ms)
-        level = max(level, level_by_now(view, sampled, app, so_far_ms, history_quota))
+        so_far_ms = sampled.jobs[app].pilots_ms + age_of_pilots(view, sampled, app, now_ms, 0)[0]
+        level = max(level, level_by_now(view, sampled, app, so_far_ms, history))
     has_quota = level >= 0 and missing <= 0
-    sampled.jobs[app].sampling_level = level if has_quota else min(level, history_quota.sampling_level)
+    sampled.jobs[app].sampling_level = level if has_quota else min(level, history.sampling_level)
     return has_quota
 
 
@@ -359,20 +343,20 @@ def hold_rows(
     mapreduce: bool,
     missing: int,
     has_quota: bool,
-    history_quota: HistoryQuota,
+    history: History,
 ) -> None:
     """Admit as many containers of the stage as pilots are missing, and no later stage.
 
     With a quota by history, admit as many as it allows, running and ended ones included.
     """
     stage = sampled.jobs[app].sampled_stage
-    given = begun_of(view, sampled, app) + proposed_of(view, sampled, app) if has_quota else 0
+    given = begun_of(view, sampled, app)[0] + pending_of(view, sampled, app)[1] if has_quota else 0
     row = view.apps[app].first_row
     while row >= 0:
         priority = view.rows[row].priority
         if is_of_stage(stage, priority):
             if not is_made_again(priority, mapreduce):
-                quota = max((tasks_within_quota(view, row, history_quota) if has_quota else missing) - given, 0)
+                quota = max((tasks_within_quota(view, row, history) if has_quota else missing) - given, 0)
                 rows[row].quota = quota
                 rows[row].held = 1
                 rows[row].random = not has_quota
@@ -406,18 +390,19 @@ def hold_back(
     mapreduce: int,
     pilot_timeout_ms: int,
     hold_timeout_ms: int,
-    history_quota: HistoryQuota,
+    history: History,
 ) -> int:
     """Open the gate for jobs with complete samples, and hold back the others that are sampled.
 
-    Other tasks run within ``history_quota``. Returns the time (ms) of the next check without events, `NEVER` if none is
+    Other tasks run within ``history``. Returns the time (ms) of the next check without events, `NEVER` if none is
     needed.
     """
     due_ms = NEVER
     for app in which:
         if sampled.jobs[app].sampling == UNKNOWN or view.apps[app].state != ACTIVE:
             continue
-        if view.apps[app].type == mapreduce and pending_of(view, sampled, app) > 0:
+        pending, is_mapreduce = pending_of(view, sampled, app)[0], view.apps[app].type == mapreduce
+        if is_mapreduce and pending > 0:
             hold_reduces(view, rows, app)
         if sampled.jobs[app].sampling != RUNS_PILOTS:
             continue
@@ -427,38 +412,25 @@ def hold_back(
         since_ms = min(sampled.jobs[app].sampled_since_ms, now_ms)
         sampled.jobs[app].sampled_since_ms = since_ms
         if now_ms - since_ms >= pilot_timeout_ms:
-            sampled.jobs[app].replacements = max(
-                sampled.jobs[app].replacements, count_hung(view, sampled, app, now_ms, pilot_timeout_ms)
-            )
-        pending = pending_of(view, sampled, app)
+            _, hung = age_of_pilots(view, sampled, app, now_ms, pilot_timeout_ms)
+            sampled.jobs[app].replacements = max(sampled.jobs[app].replacements, hung)
         if sampled.jobs[app].pilots_ended >= sampled.jobs[app].pilots or (
-            pending == 0 and not runs_any(view, sampled, app)
+            pending == 0 and begun_of(view, sampled, app)[1] == 0
         ):
             open_gate(view, sampled, app, 0.0, 0)
         elif now_ms - since_ms >= hold_timeout_ms:
-            open_gate(view, sampled, app, age_of_pilots(view, sampled, app, now_ms), sampled.jobs[app].pilots_running)
+            age_ms, _ = age_of_pilots(view, sampled, app, now_ms, pilot_timeout_ms)
+            open_gate(view, sampled, app, age_ms, sampled.jobs[app].pilots_running)
         else:
-            is_mapreduce = view.apps[app].type == mapreduce
             missing = missing_pilots(view, sampled, app, is_mapreduce)
-            has_quota = apply_quota(view, sampled, app, missing, history_quota, now_ms)
+            has_quota = apply_quota(view, sampled, app, missing, history, now_ms)
             if pending > 0:
-                hold_rows(view, sampled, rows, app, is_mapreduce, missing, has_quota, history_quota)
+                hold_rows(view, sampled, rows, app, is_mapreduce, missing, has_quota, history)
             again_ms = max(since_ms, now_ms - pilot_timeout_ms) + pilot_timeout_ms
             if again_ms <= now_ms:
                 again_ms = now_ms + HUNG_AGAIN_MS
             due_ms = min(due_ms, again_ms, since_ms + hold_timeout_ms)
     return due_ms
-
-
-@inner
-def runs_any(view: View, sampled: Sampled, app: int) -> bool:
-    """Return whether a task of the stage is running."""
-    group = view.apps[app].first_group
-    while group >= 0:
-        if view.groups[group].running > 0 and is_of_stage(sampled.jobs[app].sampled_stage, view.groups[group].priority):
-            return True
-        group = view.groups[group].next
-    return False
 
 
 @kernel
@@ -480,32 +452,8 @@ GAIN: Final = 1.1
 """Cost factor of 3 % above which the search continues in the same direction."""
 
 
-class Ratio(Protocol):
-    """Selects the percentage of a job's tasks that are pilots."""
-
-    def next_percent(self) -> float:
-        """Return the percentage for the next job."""
-
-    def ended(self, percent: float, normalised: float) -> None:
-        """Add the result of a job sampled with this percentage: completion time over total task time."""
-
-
-class FixedRatio:
-    """A constant percentage."""
-
-    def __init__(self, percent: float) -> None:
-        self._percent = percent
-
-    def next_percent(self) -> float:
-        """Return the percentage."""
-        return self._percent
-
-    def ended(self, percent: float, normalised: float) -> None:
-        """Ignore the result."""
-
-
 class AdaptiveRatio:
-    """The percentage with the lowest recent cost, from 1 to 5.
+    """The percentage of a job's tasks that are pilots: the one with the lowest recent cost, from 1 to 5.
 
     The first T jobs use 3 %, the second T 2 %, and the third T 4 %; later ones use the ratio with the lowest mean
     normalised completion time of its last T jobs. If that is 2 % and 3 % costs more than 1.1 times as much, 1 % is
@@ -537,10 +485,6 @@ class AdaptiveRatio:
     def ended(self, percent: float, normalised: float) -> None:
         """Add the result of a job sampled with this percentage: completion time over total task time."""
         self._scores.setdefault(percent, deque(maxlen=self._jobs)).append(normalised)
-
-
-Z90: Final = 1.6449
-"""Number of deviations on either side of the mean that contain 90 % of a normal distribution."""
 
 
 class PilotsParameters(Parameters):
@@ -619,48 +563,40 @@ class PilotsGate(Gate):
     """
 
     keeper: type[Keeper] | None = PilotKeeper
+    kept: PilotKeeper
 
     def __init__(self, parameters: PilotsParameters) -> None:
         self._parameters = parameters
-        fixed = parameters.ratio == "fixed"
         self.know_levels(np.zeros(0), 0)
-        self._ratio: Ratio = (
-            FixedRatio(round(100 * parameters.ratio_fraction, 9)) if fixed else AdaptiveRatio(parameters.ratio_jobs)
-        )
-
-    def use(self, keepers: Keepers) -> None:
-        """Use the pilot table, which outlives the gate."""
-        self._table = cast(PilotKeeper, keepers[PilotKeeper]).table
+        self._fixed_percent = round(100 * parameters.ratio_fraction, 9) if parameters.ratio == "fixed" else 0.0
+        self._ratio = AdaptiveRatio(parameters.ratio_jobs)
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
         """Receive the order's levels, which history must distinguish."""
-        deviations = Z90 * self._parameters.settled_fraction if len(thresholds_ms) else 0.0
-        self._confidence = Confidence(self._parameters.trusted_deviation, deviations, thresholds_ms, sampling_level)
-        part = self._parameters.history_fraction if len(thresholds_ms) else 0.0
-        self._history_quota = HistoryQuota(part, Z90, thresholds_ms, sampling_level, np.zeros(0))
+        chosen, has_levels = self._parameters, len(thresholds_ms) > 0
+        deviations, part = Z90 * chosen.settled_fraction * has_levels, chosen.history_fraction * has_levels
+        self._history = History(chosen.trusted_deviation, deviations, part, thresholds_ms, sampling_level, np.zeros(0))
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
         """Hold back tasks that wait for pilots, and admit everything else."""
         chosen, which = self._parameters, cluster.apps.in_use()
-        sampled = self._table.fit(cluster)
+        kept, sampled = self.kept, self.kept.fit(cluster)
         self._learn(view.apps, sampled.jobs, which, now_ms)
         if len(cluster.ended):
             cluster.ended["state"] = int(ApplicationState.GONE)
-            self._learn(
-                cluster.ended, self._table.ended_jobs, np.arange(len(self._table.ended_jobs), dtype=np.int32), now_ms
-            )
-            self._table.ended_jobs = self._table.ended_jobs[:0]
+            self._learn(cluster.ended, kept.ended_jobs, np.arange(len(kept.ended_jobs), dtype=np.int32), now_ms)
+            kept.ended_jobs = kept.ended_jobs[:0]
         mapreduce = cluster.names.index_of("MAPREDUCE")
         tez = cluster.names.index_of("TEZ") if chosen.tez else -1
+        history = self._history._replace(totals=np.zeros(len(view.counted)))
+        add_up_nodes(view, history.totals)
         rows["may"] = 1
         new = np.empty(len(which), np.int32)
-        count = find_new(view, sampled, which, mapreduce, tez, chosen.thin_limit, self._confidence, new)
-        percents = np.array([self._ratio.next_percent() for _ in range(count)], np.float64)
+        count = find_new(view, sampled, which, mapreduce, tez, chosen.thin_limit, history, new)
+        percents = np.array([self._fixed_percent or self._ratio.next_percent() for _ in range(count)], np.float64)
         begin_sampling(view, sampled, new[:count], percents, now_ms)
-        history_quota = self._history_quota._replace(totals=np.zeros(len(view.counted)))
-        add_up_nodes(view, history_quota.totals)
         timeouts_ms = chosen.pilot_timeout_ms, chosen.hold_timeout_ms
-        self.due_ms = int(hold_back(view, sampled, rows, which, now_ms, mapreduce, *timeouts_ms, history_quota))
+        self.due_ms = int(hold_back(view, sampled, rows, which, now_ms, mapreduce, *timeouts_ms, history))
         self.waits_for = "pilots" if _holds_back(view, rows) else ""
         if chosen.max_concurrent_am_starts > 0:
             self.due_ms = min(self.due_ms, self._start_masters(cluster, view, now_ms, rows))
@@ -669,7 +605,7 @@ class PilotsGate(Gate):
 
     def mark(self, cluster: Cluster, apps: Records) -> None:
         """Set fraction, level and future work of jobs whose pilots have not ended, and of thin ones."""
-        self._table.mark(cluster, apps, self._history_quota.sampling_level)
+        mark_jobs(self.kept.fit(cluster).jobs, apps, cluster.apps.in_use(), self._history.sampling_level)
 
     def open_for_idle(self, rows: Records) -> bool:
         """Admit only held rows."""
@@ -693,7 +629,7 @@ class PilotsGate(Gate):
     def _learn(self, apps: Records, jobs: Records, which: I32, now_ms: int) -> None:
         """Report the result of ended jobs to the ratio."""
         percents, normalised = np.empty(len(which)), np.empty(len(which))
-        count = take_ended(apps, jobs, which, now_ms, percents, normalised)
+        count = take_ended(apps, jobs, which, now_ms, NEW, percents, normalised)
         for percent, score in zip(percents[:count].tolist(), normalised[:count].tolist(), strict=True):
             self._ratio.ended(percent, score)
 

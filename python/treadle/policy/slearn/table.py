@@ -20,8 +20,7 @@ from treadle.model.applications import ApplicationTable
 from treadle.model.carry import Carried, carry_ended, old_task
 from treadle.model.cluster import Cluster
 from treadle.model.containers import BEGAN, ENDED, TaskTable, ended_well
-from treadle.model.requests import RequestTable
-from treadle.model.tables import ModelError, Table, View, grown
+from treadle.model.tables import ModelError, Table, View, chain, grown
 from treadle.policy.parts import Keeper
 from treadle.policy.state import IGNORED, MAX_DEMAND, SUMS, TIME_ONLY
 from treadle.yarn.codes import ABORTED, FAILED_MAP, KILLED_BY_APPMASTER, MAP, OPPORTUNISTIC_MAP, PREEMPTED
@@ -73,6 +72,11 @@ JOB: Final = np.dtype(
     align=True,
 )
 """Sampling state of an application."""
+
+
+_DEFAULTS: Final = {"pilot_mean_ms": -1, "sampling_level": -1}
+NEW: Final = Table(JOB, (), _DEFAULTS).at[:1]
+"""The row of an application that is not sampled."""
 
 
 @tables
@@ -184,42 +188,6 @@ def mark_jobs(jobs: Records, apps: Records, which: I32, sampling_level: int) -> 
             apps[app].ahead = IGNORED
 
 
-class PilotTable:
-    """The pilot table of a cluster model."""
-
-    def __init__(self) -> None:
-        self.ended_jobs: Records = np.zeros(0, JOB)
-        """The rows of applications that had ended when a snapshot arrived, parallel to `Cluster.ended`."""
-        self.clear()
-
-    def clear(self) -> None:
-        """Clear all but `ended_jobs`."""
-        self.jobs = Table(JOB, (), {"pilot_mean_ms": -1, "sampling_level": -1})
-        self.pilot: U8 = np.zeros(0, np.uint8)
-        self.ended: Records = np.zeros(0, SUMS)
-
-    def fit(self, cluster: Cluster) -> Sampled:
-        """Return the table for kernels, large enough for the model's indices."""
-        self.jobs.reserve(len(cluster.apps.at))
-        self.pilot = grown(self.pilot, len(cluster.tasks.tasks.at), 0)
-        self.ended = grown(self.ended, len(cluster.tasks.at), 0)
-        return Sampled(self.jobs.at, self.pilot, self.ended)
-
-    def note(self, cluster: Cluster) -> None:
-        """Process the effects of the latest container events."""
-        sampled, tasks = self.fit(cluster), cluster.tasks
-        note_effects(cluster.apps.at, tasks.at, sampled, tasks.effects, cluster.names.index_of("MAPREDUCE"))
-
-    def forget(self, cluster: Cluster) -> None:
-        """Clear task groups that the model has dropped."""
-        self.fit(cluster)
-        forget_groups(cluster.tasks.at[: cluster.tasks.size], self.ended)
-
-    def mark(self, cluster: Cluster, apps: Records, sampling_level: int) -> None:
-        """Set the columns of a cycle's applications that other parts read (`treadle.policy.state.APPLICATION`)."""
-        mark_jobs(self.fit(cluster).jobs, apps, cluster.apps.in_use(), sampling_level)
-
-
 LEARNED: Final = tuple(name for name in JOB.names or () if name != "pilots_running")
 """The columns of a job that a snapshot carries over; running pilots are counted again."""
 
@@ -272,23 +240,6 @@ def carry_pilots(new: View, was: Sampled, now: Sampled, apps: I32, old_index: Re
         now.jobs[app].pilots_running = running
 
 
-def carry_table(table: PilotTable, old: Cluster, new: Cluster, carried: Carried) -> None:
-    """Move the table of the model before a snapshot to the new model, which has already taken over its own state."""
-    was, before = table.fit(old), old.view()
-    table.ended_jobs = was.jobs[carried.ended][: len(new.ended)]
-    table.clear()
-    tasks = new.tasks
-    tasks.make_room(old.tasks.size)
-    now, view = table.fit(new), new.view()
-    live = np.flatnonzero(carried.apps >= 0)
-    for column in LEARNED:
-        now.jobs[column][carried.apps[live]] = was.jobs[column][live]
-    # number of ended tasks in released containers
-    carry_ended(before, view, was.ended, now.ended, carried.apps, tasks.index.pairs, tasks.free, tasks.next_unused)
-    tasks.size = int(tasks.next_unused[0])
-    carry_pilots(view, was, now, carried.apps, old.tasks.task_index.pairs)
-
-
 _COLUMNS: Final = {
     "sampling": "sampling",
     "stage": "sampled_stage",
@@ -310,48 +261,13 @@ _SIGNS: Final = ("sampling", "pilots", "pilots_ended", "width")
 """Columns whose change causes a report."""
 
 
-class SampleLog:
-    """Tracks which samples have changed since the last report."""
-
-    def __init__(self) -> None:
-        self._reported: dict[str, events.I32] = {}
-
-    def changed(self, apps: ApplicationTable, jobs: Table) -> events.Samples | None:
-        """Return the samples that have changed since the last call; None if there are none."""
-        now = {name: np.array(jobs.at[name][: apps.size]) for name in _SIGNS}
-        if not now["sampling"].any():
-            return None
-        different = np.zeros(apps.size, bool)
-        for name, values in now.items():
-            before = self._reported.get(name)
-            known = 0 if before is None else min(len(before), apps.size)
-            different[known:] = True
-            if before is not None:
-                different[:known] |= values[:known] != before[:known]
-        different &= now["sampling"] != Sampling.UNKNOWN
-        self._reported = now
-        changed = np.flatnonzero(different).astype(np.int32)
-        return samples_of(apps, jobs, changed) if len(changed) else None
-
-
-def samples_of(apps: ApplicationTable, jobs: Table, which: events.I32) -> events.Samples:
-    """Return the samples of some applications."""
-    return events.Samples(
-        application=which,
-        container_ms=np.array(apps.at["container_ms"][which]),
-        **{name: np.array(jobs.at[column][which]) for name, column in _COLUMNS.items()},
-    )
-
-
-def restore_samples(event: events.Samples, cluster: Cluster, table: PilotTable) -> None:
+def restore_samples(event: events.Samples, cluster: Cluster, sampled: Sampled) -> None:
     """Restore samples, except for applications that have ended or that the table has followed for as long.
 
     Raises:
         ModelError: an invalid number.
     """
-    apps, requests, tasks = cluster.apps, cluster.requests, cluster.tasks
-    apps.cover(event.application, "application")
-    jobs = table.fit(cluster).jobs
+    apps, requests, tasks, jobs = cluster.apps, cluster.requests, cluster.tasks, sampled.jobs
     phases = np.isin(event.sampling, [int(phase) for phase in Sampling])
     counts = (event.width >= 0) & (event.pilots >= 0) & (event.ended >= 0) & (event.stage >= 0)
     times = (event.total_ms >= 0.0) & (event.squares >= 0.0) & (event.mean_ms >= -1.0) & (event.error >= 0.0)
@@ -366,10 +282,15 @@ def restore_samples(event: events.Samples, cluster: Cluster, table: PilotTable) 
         apps.at["container_ms"][app] = event.container_ms[at]
         stage = int(event.stage[at])
         running = _running_of(apps, tasks, app, stage)
-        _mark_pilots(event, at, table, running)
+        _mark_pilots(event, at, sampled, running)
+        rows = list(chain(requests.at, apps.at["first_row"][app]))
+        asked = [(int(requests.at["priority"][row]), int(requests.at["count"][row])) for row in rows]
         # the samples include repeated tasks
-        jobs["failures"][app] = _made_again(apps, requests, tasks, app)
-        ended = int(event.width[at]) - len(running) - _pending_of(apps, requests, app, stage)
+        group = tasks.index.find(app, FAILED_MAP)
+        jobs["failures"][app] = sum(count for priority, count in asked if priority == FAILED_MAP)
+        jobs["failures"][app] += tasks.at["running"][group] if group >= 0 else 0
+        pending = sum(count for priority, count in asked if belongs_to(stage, priority))
+        ended = int(event.width[at]) - len(running) - pending
         if ended > 0:
             _add_ended(event, at, apps, tasks, ended)
 
@@ -381,45 +302,18 @@ def _knows_more(job: np.void, since_ms: int) -> bool:
 
 def _running_of(apps: ApplicationTable, tasks: TaskTable, app: int, stage: int) -> list[int]:
     """Return the running tasks of a stage, in order of their start."""
-    found = []
-    group = int(apps.at["first_group"][app])
-    while group >= 0:
-        if belongs_to(stage, int(tasks.at["priority"][group])):
-            task = int(tasks.at["first"][group])
-            while task >= 0:
-                record = tasks.tasks.at[task]
-                found.append((int(record["created_ms"]), int(record["key"]), task))
-                task = int(record["next"])
-        group = int(tasks.at["next"][group])
-    return [task for _, _, task in sorted(found)]
+    running = tasks.running(app, apps)
+    found = [task for group, task in running if belongs_to(stage, int(tasks.at["priority"][group]))]
+    return sorted(found, key=lambda task: (*tasks.tasks.at[task][["created_ms", "key"]].item(), task))
 
 
-def _pending_of(apps: ApplicationTable, requests: RequestTable, app: int, stage: int) -> int:
-    pending, row = 0, int(apps.at["first_row"][app])
-    while row >= 0:
-        if belongs_to(stage, int(requests.at["priority"][row])):
-            pending += int(requests.at["count"][row])
-        row = int(requests.at["next"][row])
-    return pending
-
-
-def _made_again(apps: ApplicationTable, requests: RequestTable, tasks: TaskTable, app: int) -> int:
-    """Return how many failed maps are requested again or running again."""
-    count, row = 0, int(apps.at["first_row"][app])
-    while row >= 0:
-        count += int(requests.at["count"][row]) if requests.at["priority"][row] == FAILED_MAP else 0
-        row = int(requests.at["next"][row])
-    group = tasks.index.find(app, FAILED_MAP)
-    return count + (int(tasks.at["running"][group]) if group >= 0 else 0)
-
-
-def _mark_pilots(event: events.Samples, at: int, table: PilotTable, running: list[int]) -> None:
+def _mark_pilots(event: events.Samples, at: int, sampled: Sampled, running: list[int]) -> None:
     """Mark the first running tasks as the pilots in progress; tasks on otherwise idle nodes started later."""
     left = max(0, int(event.pilots[at]) - int(event.ended[at]))
     samples = event.sampling[at] == Sampling.RUNS_PILOTS
     for place, task in enumerate(running):
-        table.pilot[task] = samples and place < left
-    table.jobs.at["pilots_running"][int(event.application[at])] = min(left, len(running)) if samples else 0
+        sampled.pilot[task] = samples and place < left
+    sampled.jobs["pilots_running"][int(event.application[at])] = min(left, len(running)) if samples else 0
 
 
 def _add_ended(event: events.Samples, at: int, apps: ApplicationTable, tasks: TaskTable, ended: int) -> None:
@@ -452,34 +346,76 @@ def _add_ended(event: events.Samples, at: int, apps: ApplicationTable, tasks: Ta
 
 
 class PilotKeeper(Keeper):
-    """The state of the sampling gate."""
+    """The table of a cluster model, and which of its samples are reported."""
 
     def __init__(self) -> None:
-        self.table = PilotTable()
-        self._log = SampleLog()
+        self.ended_jobs: Records = np.zeros(0, JOB)
+        """The rows of applications that had ended when a snapshot arrived, parallel to `Cluster.ended`."""
+        self._clear()
+
+    def _clear(self) -> None:
+        """Clear all but `ended_jobs`."""
+        self.jobs = Table(JOB, (), _DEFAULTS)
+        self.pilot: U8 = np.zeros(0, np.uint8)
+        self._released: Records = np.zeros(0, SUMS)
+        self._reported: dict[str, events.I32] = {}
+
+    def fit(self, cluster: Cluster) -> Sampled:
+        """Return the table for kernels, large enough for the model's indices."""
+        self.jobs.reserve(len(cluster.apps.at))
+        self.pilot = grown(self.pilot, len(cluster.tasks.tasks.at), 0)
+        self._released = grown(self._released, len(cluster.tasks.at), 0)
+        return Sampled(self.jobs.at, self.pilot, self._released)
 
     def observe(self, event: Event, cluster: Cluster) -> None:
         """Process an event after the model."""
+        sampled, tasks = self.fit(cluster), cluster.tasks
         match event:
             case events.Containers():
-                self.table.note(cluster)
+                mapreduce = cluster.names.index_of("MAPREDUCE")
+                note_effects(cluster.apps.at, tasks.at, sampled, tasks.effects, mapreduce)
             case events.Applications() if bool((event.state == int(ApplicationState.GONE)).any()):
-                self.table.forget(cluster)
+                forget_groups(tasks.at[: tasks.size], sampled.ended)
 
     def apply(self, event: events.Samples, cluster: Cluster) -> None:
         """Restore the samples of an earlier engine; raises `ModelError` for an invalid number."""
-        restore_samples(event, cluster, self.table)
+        cluster.apps.cover(event.application, "application")
+        restore_samples(event, cluster, self.fit(cluster))
 
     def samples(self, cluster: Cluster) -> events.Samples | None:
         """Return the gate's samples and decisions since the last call; None if nothing has changed."""
-        self.table.fit(cluster)
-        return self._log.changed(cluster.apps, self.table.jobs)
+        jobs, size = self.fit(cluster).jobs, cluster.apps.size
+        now = {name: np.array(jobs[name][:size]) for name in _SIGNS}
+        if not now["sampling"].any():
+            return None
+        different = np.zeros(size, bool)
+        for name, values in now.items():
+            before = self._reported.get(name, values[:0])
+            known = min(len(before), size)
+            different[known:] = True
+            different[:known] |= values[:known] != before[:known]
+        different &= now["sampling"] != Sampling.UNKNOWN
+        self._reported = now
+        which = np.flatnonzero(different).astype(np.int32)
+        columns = {name: np.array(jobs[column][which]) for name, column in _COLUMNS.items()}
+        container_ms = np.array(cluster.apps.at["container_ms"][which])
+        return events.Samples(application=which, container_ms=container_ms, **columns) if len(which) else None
 
     def ended(self, cluster: Cluster) -> Records:
         """Return number and durations (ms) of ended tasks in released containers, by group."""
-        return self.table.fit(cluster).ended
+        return self.fit(cluster).ended
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
         """Continue after a snapshot; the next report contains all samples."""
-        carry_table(self.table, old, new, carried)
-        self._log = SampleLog()
+        was, before, tasks = self.fit(old), old.view(), new.tasks
+        self.ended_jobs = was.jobs[carried.ended][: len(new.ended)]
+        self._clear()
+        tasks.make_room(old.tasks.size)
+        now, view = self.fit(new), new.view()
+        live = np.flatnonzero(carried.apps >= 0)
+        for column in LEARNED:
+            now.jobs[column][carried.apps[live]] = was.jobs[column][live]
+        # number of ended tasks in released containers
+        carry_ended(before, view, was.ended, now.ended, carried.apps, tasks.index.pairs, tasks.free, tasks.next_unused)
+        tasks.size = int(tasks.next_unused[0])
+        carry_pilots(view, was, now, carried.apps, old.tasks.tasks.index.pairs)
