@@ -117,8 +117,8 @@ class _StarvationCheck:
         """Yield each leaf below its entitlement, the partition, and the rows of its requests there."""
         view, apps = self._view, self._view.apps
         rows = np.flatnonzero((view.rows["application"] >= 0) & (view.rows["count"] > view.rows["assumed"]))
-        app = apps[view.rows["application"][rows]]
-        rows = rows[(app["state"] == ApplicationState.ACTIVE) & (app["queue"] >= 0)]
+        served = (apps["state"] == ApplicationState.ACTIVE) & (apps["queue"] >= 0)
+        rows = rows[served[view.rows["application"][rows]]]
         key = apps["queue"][view.rows["application"][rows]].astype(np.int64) * MAX_PARTITIONS
         key += view.rows["partition"][rows]
         order = np.argsort(key, kind="stable")

@@ -114,6 +114,8 @@ class Gate(PolicyPart):
     """Why it held requests back in the last call, as a short text; empty if it held back none."""
     sets_levels = False
     """Whether it limits how far requests may depart from their preferences (`treadle.model.classes.Classes.levels`)."""
+    opens_for_idle = False
+    """Whether it may admit held requests to idle nodes (`open_for_idle`)."""
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
         """Receive the order's level thresholds in ms (none for the last level), and the level of pilots.

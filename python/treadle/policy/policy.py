@@ -296,7 +296,7 @@ class Policy:
                 if place(view, scratch, parameters, partition, end) < end:
                     break
         _place_shared(cluster, view, scratch, parameters)
-        if scratch.counters[PLACED] < most:
+        if scratch.counters[PLACED] < most and self.gate.opens_for_idle:
             self._place_idle(cluster, view, scratch, parameters)
         return parameters
 

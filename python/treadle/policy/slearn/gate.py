@@ -567,6 +567,7 @@ class PilotsGate(Gate):
 
     def __init__(self, parameters: PilotsParameters) -> None:
         self._parameters = parameters
+        self.opens_for_idle = parameters.work_conserving
         self.know_levels(np.zeros(0), 0)
         self._fixed_percent = round(100 * parameters.ratio_fraction, 9) if parameters.ratio == "fixed" else 0.0
         self._ratio = AdaptiveRatio(parameters.ratio_jobs)
@@ -609,7 +610,7 @@ class PilotsGate(Gate):
 
     def open_for_idle(self, rows: Records) -> bool:
         """Admit only held rows."""
-        return self._parameters.work_conserving and bool(release_held(rows))
+        return bool(release_held(rows))
 
     def _start_masters(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> int:
         """Limit the number of starting AMs, first come first served; return the time (ms) of the next check."""

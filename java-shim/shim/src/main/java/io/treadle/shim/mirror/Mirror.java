@@ -28,7 +28,7 @@ public final class Mirror implements Directory {
   /** More rows of fates than that before a frame make it a snapshot. */
   private static final int FATES_MAX = 1 << 18;
   /** So many request keys are looked at in turns a frame, on average; the other applications that are due wait. */
-  private static final int SWEPT_KEYS = 1000;
+  private static final int SWEPT_KEYS = 300;
 
   private final SchedulerPort port;
   private final Journal journal;

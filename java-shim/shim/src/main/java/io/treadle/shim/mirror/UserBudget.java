@@ -19,7 +19,7 @@ final class UserBudget {
   /** So many bytes of a request that is read for its constraint are a step. */
   static final int BYTES = 16;
   private static final long STEPS_PER_MS = 400;
-  private static final long MOST = 20_000;
+  private static final long MOST = 10_000;
 
   private final Map<Cap, Integer> standing = new EnumMap<>(Cap.class);
   private final int ofUser;
