@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from treadle.errors import UserError
 from treadle.simulate.comparison import interval_of_ratio
-from treadle.simulator.feed import JobHints
 from treadle_lab.cli.lab.reproduce.slearn import app
 from treadle_lab.estimators import JobFeatures, JobRecord
 from treadle_lab.harness.runs import RunSettings
@@ -25,6 +24,7 @@ from treadle_lab.papers.slearn.paper import levels
 from treadle_lab.papers.slearn.schemes import OF_DAGS, SCHEMES, TITLES, shipped, shipped_apart, slearn
 from treadle_lab.papers.slearn.trace import (
     Choices,
+    JobHints,
     PaperHistory,
     Source,
     StoredRuns,

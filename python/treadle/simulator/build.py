@@ -342,20 +342,14 @@ def _without_empty(dag: Dag) -> list[tuple[Stage, tuple[int, ...], frozenset[int
 def _bands(stages: list[tuple[Stage, tuple[int, ...], frozenset[int]]], order: StageOrder | None) -> dict[int, int]:
     """Return each vertex's place among the priorities of a Tez job, the smallest first, from 1 on.
 
-    Tez's own are by distance from the roots; with an order they follow that.
+    Tez's own are by the longest distance from the roots; with an order they follow that.
     """
     if order is not None:
         return {stage: at + 1 for at, stage in enumerate(order)}
-    depth = _depths(stages)
-    return {stage.id: (depth[stage.id] + 1) * len(stages) + number for number, (stage, _, _) in enumerate(stages)}
-
-
-def _depths(stages: list[tuple[Stage, tuple[int, ...], frozenset[int]]]) -> dict[int, int]:
-    """Return each stage's longest distance from a stage without others before it."""
     depth: dict[int, int] = {}
     for stage, parents, _ in stages:
         depth[stage.id] = max((depth[parent] + 1 for parent in parents), default=0)
-    return depth
+    return {stage.id: (depth[stage.id] + 1) * len(stages) + number for number, (stage, _, _) in enumerate(stages)}
 
 
 SLOTS: Final = 65_536
@@ -417,7 +411,7 @@ def build(
     allowed = _met([bound.hard for bound in flat.bounds], facts)
     preferred = _met([bound.soft for bound in flat.bounds], facts)
     usage = _usage(scenario, flat, seed)
-    state = _state(scenario, flat, tree, totals, racks, len(rack_names), allowed, preferred, usage)
+    state = _state(scenario, flat, tree, totals, racks, allowed, preferred, usage)
     start_ms = round(1000 * scenario.start_s)
     parameters = _parameters(scenario, seed)
     return Built(state, parameters, tree, workload, resources, names, rack_names, total, start_ms, facts, flat.bounds)
@@ -554,7 +548,6 @@ def _state(
     tree: QueueTree,
     totals: I64,
     racks: I32,
-    rack_count: int,
     allowed: U8,
     preferred: U8,
     usage: F64,
@@ -577,7 +570,6 @@ def _state(
         node_wanted=np.zeros((nodes if scenario.cluster.contention else 0, kinds), np.int64),
         thrashing=np.array([resource.thrashing for resource in scenario.cluster.resources]),
         usage=usage,
-        racks=np.concatenate([racks, np.arange(rack_count, dtype=np.int32)]),
         queues=_queues(tree),
         queue_maximum=tree.maximum,
         queue_used=amounts.copy(),
@@ -622,7 +614,6 @@ def _queues(tree: QueueTree) -> Records:
     queues = np.zeros(len(tree.paths), tables.QUEUE)
     queues["parent"] = tree.parents
     queues["first_pending"] = queues["last_pending"] = -1
-    queues["leaf"][list(tree.leaves)] = 1
     return queues
 
 

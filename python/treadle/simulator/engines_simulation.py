@@ -14,7 +14,7 @@ import heapq
 import json
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from math import ceil
@@ -95,7 +95,7 @@ class Transactions:
         """
         row = self._roster.engines[engine]
         order = np.argsort(made.application, kind="stable")
-        rows = _in_order(made, order)
+        rows = (made.application[order], made.key[order], made.node[order])
         apps, first = np.unique(rows[0], return_index=True)
         bounds: I32 = np.append(first, len(made)).astype(np.int32)
         sizes = np.diff(bounds)
@@ -174,29 +174,16 @@ class Transactions:
                 raise InvariantError(f"{row.name} uses more than its claim")
 
 
-def _in_order(made: Proposals, order: Sequence[int] | np.ndarray) -> tuple[I32, I32, I32]:
-    return made.application[order], made.key[order], made.node[order]
-
-
-class Phase(IntEnum):
-    """State of an application at its engine."""
-
-    IDLE = 0
-    """It has no requests, or no engine serves it."""
-    QUEUED = 1
-    DECIDING = 2
-    BACKING_OFF = 3
-
-
 @dataclass(slots=True)
 class Waiting:
     """An active application."""
 
     asks: int = 0
     """Requested containers."""
-    phase: Phase = Phase.IDLE
+    active: bool = False
+    """Whether it is in its engine's queue, in a decision, or waits after one; else it has no requests or no engine."""
     turn: int = 0
-    """Increases with each phase, so that events of earlier phases are recognised as outdated."""
+    """Increases with each step, so that events of earlier steps are recognised as outdated."""
     asked_ms: int = -1
     """Time of its first request, in ms; -1: none, or an attempt was made since."""
     tried: bool = False
@@ -205,9 +192,9 @@ class Waiting:
     conflicts: int = 0
     """Consecutive conflicts without a placement."""
 
-    def enter(self, phase: Phase) -> int:
-        """Enter a phase; return the turn."""
-        self.phase = phase
+    def enter(self, *, active: bool = True) -> int:
+        """Begin the next step at its engine, or none; return the turn."""
+        self.active = active
         self.turn += 1
         return self.turn
 
@@ -414,14 +401,18 @@ class EnginesSimulation(Loop):
         while self._agenda and self._agenda[0][0] <= at_ms:
             _, kind, _, _, name, subject, turn = heapq.heappop(self._agenda)
             if kind == Due.RETRY:
-                self._retry(self.runners[name], subject, turn)
+                waiting = self._waiting.get(subject)
+                if waiting is not None and waiting.turn == turn:
+                    self.runners[name].queue.append((subject, waiting.enter()))
                 continue
             if kind == Due.STEADY:
                 self._move(self.roster.settle(at_ms), at_ms)
                 continue
             runner = self.runners[name]
             if kind == Due.DIES:
-                self._die(runner, at_ms)
+                runner.alive, runner.deciding = False, None
+                runner.generation += 1
+                self._move(self.roster.dies(name, at_ms), at_ms)
             elif kind == Due.RETURNS:
                 runner.begin()
                 self._return(runner, at_ms)
@@ -472,11 +463,11 @@ class EnginesSimulation(Loop):
     def _let_wait(self, app: int, waiting: Waiting, at_ms: int) -> None:
         """Add an application with requests to its owner's queue."""
         owner = self.roster.owner(app)
-        if waiting.phase != Phase.IDLE or waiting.asks == 0 or owner is None:
+        if waiting.active or waiting.asks == 0 or owner is None:
             return
         if not waiting.tried and waiting.asked_ms < 0:
             waiting.asked_ms = at_ms
-        self.runners[owner].queue.append((app, waiting.enter(Phase.QUEUED)))
+        self.runners[owner].queue.append((app, waiting.enter()))
 
     def _asks(self, app: int) -> int:
         state = self.rm.state
@@ -497,16 +488,11 @@ class EnginesSimulation(Loop):
                 before.lose(move.application)
                 before.counts.moved += 1
             waiting = self._waiting[move.application]
-            waiting.enter(Phase.IDLE)
+            waiting.enter(active=False)
             waiting.conflicts = 0
             if move.after is not None:
                 self.runners[move.after].serve(move.application)
                 self._let_wait(move.application, waiting, at_ms)
-
-    def _die(self, runner: Runner, at_ms: int) -> None:
-        runner.alive, runner.deciding = False, None
-        runner.generation += 1
-        self._move(self.roster.dies(runner.row.name, at_ms), at_ms)
 
     def _return(self, runner: Runner, at_ms: int) -> None:
         runner.alive = True
@@ -521,14 +507,14 @@ class EnginesSimulation(Loop):
         for app in runner.take(self._waiting):
             waiting = self._waiting[app]
             if waiting.asks == 0:
-                waiting.enter(Phase.IDLE)
+                waiting.enter(active=False)
                 continue
             if not waiting.tried:
                 waiting.tried = True
                 runner.counts.waits_ms.append(at_ms - waiting.asked_ms)
             runner.counts.retries += waiting.attempts > 0
             waiting.attempts += 1
-            asked[app], turns[app] = waiting.asks, waiting.enter(Phase.DECIDING)
+            asked[app], turns[app] = waiting.asks, waiting.enter()
         if not asked:
             return
         began = time.thread_time()
@@ -601,18 +587,13 @@ class EnginesSimulation(Loop):
         elif left <= 0 or full:
             if left <= 0:
                 waiting.succeeds()
-            waiting.enter(Phase.IDLE)
+            waiting.enter(active=False)
             self._let_wait(app, waiting, at_ms)
             return
         else:
             wait_ms = retry.backoff_ms
             waiting.conflicts = 0
-        self._push(at_ms + wait_ms, Due.RETRY, runner, app, waiting.enter(Phase.BACKING_OFF))
-
-    def _retry(self, runner: Runner, app: int, turn: int) -> None:
-        waiting = self._waiting.get(app)
-        if waiting is not None and waiting.turn == turn:
-            runner.queue.append((app, waiting.enter(Phase.QUEUED)))
+        self._push(at_ms + wait_ms, Due.RETRY, runner, app, waiting.enter())
 
     # Time
 
@@ -640,14 +621,11 @@ class EnginesSimulation(Loop):
         return tuple(runner.counts.figures(runner.row.name, self.rm.now_ms) for runner in self.runners.values())
 
     def _part_times(self) -> PartTimes:
-        return _slowest([runner.part_times() for runner in self.runners.values()])
-
-
-def _slowest(times: list[PartTimes]) -> PartTimes:
-    """Return the total times of custom parts of all engines, and the slowest cycle."""
-    slowest = max(times, key=lambda each: each.slowest_s)
-    all_s, decides = sum(each.total_s for each in times), sum(each.decides for each in times)
-    return replace(slowest, total_s=all_s, decides=decides, too_slow=sum(each.too_slow for each in times))
+        """Return the total times of custom parts of all engines, and the slowest cycle."""
+        times = [runner.part_times() for runner in self.runners.values()]
+        slowest = max(times, key=lambda each: each.slowest_s)
+        all_s, decides = sum(each.total_s for each in times), sum(each.decides for each in times)
+        return replace(slowest, total_s=all_s, decides=decides, too_slow=sum(each.too_slow for each in times))
 
 
 def _refuse(scenario: ScenarioModel, settings: Settings) -> None:

@@ -39,22 +39,13 @@ NOTHING: Final = Progress(0, 0, 0, 0, 0)
 SUBMITTED: Final = {int(AppState.PENDING), int(AppState.STARTING), int(AppState.RUNNING)}
 
 
-def plans_of(
-    scenario: ScenarioModel,
-    workload: Workload,
-    settings: Settings,
-    believed: Sequence[Dag | None] | None,
-    source: PlanSource | None = None,
-) -> FollowedPlans | None:
-    """Return the plans of a simulation's jobs, made by ``source`` if given; None if no part uses them."""
+def plans_of(scenario: ScenarioModel, workload: Workload, settings: Settings) -> FollowedPlans | None:
+    """Return the plans of a simulation's jobs; None if no part uses them."""
     plans = settings.plans
-    if plans.schedules == 0 and scenario.frameworks.tez_order == "natural" and believed is None:
+    if plans.schedules == 0 and scenario.frameworks.tez_order == "natural":
         return None
-    known = tuple(job.dag for job in workload.jobs) if believed is None else tuple(believed)
-    dags = tuple(dag if job.framework is Framework.TEZ else None for job, dag in zip(workload.jobs, known, strict=True))
-    if source is None:
-        source = PlanSource(planned_machines(scenario, settings), plans.schedules, plans.plans_cached_max)
-    return FollowedPlans(source, dags, plans, scenario)
+    source = PlanSource(planned_machines(scenario, settings), plans.schedules, plans.plans_cached_max)
+    return FollowedPlans(source, workload, [job.dag for job in workload.jobs], plans, scenario)
 
 
 def planned_machines(scenario: ScenarioModel, settings: Settings) -> Machines:
@@ -107,11 +98,17 @@ class FollowedPlans:
     """The plans of all jobs."""
 
     def __init__(
-        self, source: PlanSource, dags: Sequence[Dag | None], settings: Plans, scenario: ScenarioModel
+        self,
+        source: PlanSource,
+        workload: Workload,
+        dags: Sequence[Dag | None],
+        settings: Plans,
+        scenario: ScenarioModel,
     ) -> None:
-        """Create it without plans; ``dags`` are the assumed DAGs of the jobs, None for unplanned jobs."""
+        """Create it without plans; ``dags`` are the assumed DAGs of the jobs, None for unknown ones."""
         self.source = source
-        self._dags = dags
+        jobs = zip(workload.jobs, dags, strict=True)
+        self._dags = [dag if job.framework is Framework.TEZ else None for job, dag in jobs]
         self._settings = settings
         self._order = scenario.frameworks.tez_order
         self._followed: dict[int, _Followed] = {}
@@ -294,42 +291,26 @@ UNBOUNDED: Final = 1 << 50
 """The reported headroom: queue maxima are exact, and user limits do not exist here."""
 
 
-class JobHints(NamedTuple):
-    """Hints about jobs before they run, by stage: the first job's stages, then the second's."""
-
-    duration_ms: I64
-    """Task duration in ms; -1: unknown."""
-    deviation_ms: I64
-    """Its standard deviation in ms; -1: unknown."""
-
-
 class Feed:
     """Events for one engine: rows of the tables that have changed since its last read.
 
     Names and the nodes and localities sent are the engine's own state; the tables are shared.
     """
 
-    def __init__(
-        self, built: Built, settings: dict[str, str], oracle: bool, hints: JobHints | None, plans: FollowedPlans | None
-    ) -> None:
+    def __init__(self, built: Built, settings: dict[str, str], oracle: bool, plans: FollowedPlans | None) -> None:
         self._version = -1
         """The newest version read; -1: the next read is a snapshot."""
         self._plans = plans
         self._built = built
         self._settings = settings
         self._oracle = oracle
-        self._known = hints
         self._texts: dict[str, int] = {"": 0}
         self._sent = 0
         self._started = False
         self._means: I64 | None = None
         self._deviations: I64 | None = None
         rows = built.state.rows
-        stages = np.isin(rows["kind"], (RowKind.TASKS, RowKind.INSIDE))
-        self._is_stage = stages
-        self._stage_of_row = np.cumsum(stages) - 1
-        self._ahead = stages & (rows["parents"] > 0)
-        """Whether rows are stages that wait for others and were never requested."""
+        self._is_stage = np.isin(rows["kind"], (RowKind.TASKS, RowKind.INSIDE))
         self._places_sent = np.zeros(len(rows), np.int64)
         """The version in which each row's localities were last sent."""
         racks = np.array([self._text(name) for name in built.rack_names], np.int32)
@@ -359,7 +340,7 @@ class Feed:
         unread = _everything(state) if self._version < 0 else _newer(state, self._version)
         state.clock[tables.READ] = self._version = int(state.clock[tables.VERSION])
         if unread.snapshot:
-            self._begin(state)
+            self._begin()
         body: list[Event] = [] if self._started else [self._queues()]
         body += self._limits(state, unread.queues)
         body += self._nodes(state, unread.nodes)
@@ -382,15 +363,12 @@ class Feed:
             self._started = True
         return head + body
 
-    def _begin(self, state: State) -> None:
+    def _begin(self) -> None:
         """Reset the state sent, for a snapshot."""
         self._started = False
         self._sent = 0
         self._places_sent[:] = 0
         self._bound_sent[:] = False
-        first = len(state.nodes) + len(state.apps)
-        never_asked = state.versions[first : first + len(state.rows)] == 0
-        self._ahead &= never_asked | (state.rows["count"] > 0)
         if self._plans is not None:
             self._plans.forget()
 
@@ -466,11 +444,6 @@ class Feed:
         if len(itself):
             sent.append(self._themselves(state, itself))
             sent += self._tags(state, itself)
-            if self._known is not None:
-                live = itself[state.apps["state"][itself] != FINISHED]
-                row = ranges(state.apps["first_row"][live], state.apps["rows"][live])
-                row = row[self._is_stage[row]]
-                sent.append(self._history(state, row, self._known))
         index = index[state.apps["state"][index] != FINISHED]
         if len(index):
             headroom = np.full((len(index), len(state.counted)), UNBOUNDED, np.int64)
@@ -530,8 +503,6 @@ class Feed:
         if not len(row):
             return []
         rows = state.rows[row]
-        begun = row[self._ahead[row] & (rows["count"] > 0)]
-        self._ahead[begun] = False
         asks = filled(
             events.Requests,
             len(rows),
@@ -549,8 +520,6 @@ class Feed:
         near = row[(rows["places_version"] > self._places_sent[row]) & (rows["count"] > 0)]
         if len(near):
             sent.append(self._localities(state, near))
-        if self._known is not None and len(begun):
-            sent.append(self._history(state, begun, self._known))
         return sent
 
     def _requirements(self, state: State, row: I32) -> list[Event]:
@@ -620,18 +589,6 @@ class Feed:
             duration_ms=self._means[row],
             deviation_ms=self._deviations[row],
             tasks=left,
-        )
-
-    def _history(self, state: State, row: I32, known: JobHints) -> events.TaskEstimates:
-        """Return hints for the tasks of rows; their number only until they are requested."""
-        stage = self._stage_of_row[row]
-        tasks = np.where(self._ahead[row], state.rows["tasks"][row], -1).astype(np.int32)
-        return events.TaskEstimates(
-            application=state.rows["app"][row],
-            key=state.rows["key"][row],
-            duration_ms=known.duration_ms[stage],
-            deviation_ms=known.deviation_ms[stage],
-            tasks=tasks,
         )
 
     def _steps(self, state: State, unread: Unread) -> list[Event]:

@@ -193,10 +193,11 @@ class EngineCounts:
         waits_s = np.array(self.waits_ms or [0]) / 1000.0
         p50, p99 = (float(np.percentile(waits_s, part)) for part in (50, 99))
         counts = {each.name: getattr(self, each.name) for each in fields(EngineFigures) if hasattr(self, each.name)}
+        without = float("inf") if self.conflicts else 0.0
         return EngineFigures(
             name=name,
             busyness=(self.useful_ms + self.wasted_ms) / max(span_ms, 1),
-            conflict_fraction=self._conflict_fraction(),
+            conflict_fraction=self.conflicts / self.transactions if self.transactions else without,
             wait_mean_s=float(waits_s.mean()),
             wait_p50_s=p50,
             wait_p99_s=p99,
@@ -206,11 +207,6 @@ class EngineCounts:
             applications=len(self.waits_ms),
             **counts,
         )
-
-    def _conflict_fraction(self) -> float:
-        if self.transactions:
-            return self.conflicts / self.transactions
-        return float("inf") if self.conflicts else 0.0
 
 
 class InvariantError(AssertionError):

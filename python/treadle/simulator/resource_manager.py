@@ -29,7 +29,7 @@ from treadle.simulator.cluster.tables import (
     next_time,
     schedule_all,
 )
-from treadle.simulator.feed import Feed, FollowedPlans, JobHints
+from treadle.simulator.feed import Feed, FollowedPlans
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,6 @@ class SimulatedRM:
         *,
         oracle: bool = False,
         slots: int = 1,
-        hints: JobHints | None = None,
         plans: FollowedPlans | None = None,
         situation: Situation | None = None,
     ) -> None:
@@ -174,7 +173,6 @@ class SimulatedRM:
             settings: settings of the RM, as the engine receives them
             oracle: whether the engine gets the true durations of tasks
             slots: tasks per container
-            hints: hints about each job's tasks, sent to the engine when the job arrives
             plans: report the scores of jobs' plans
             situation: the state in the middle
         """
@@ -182,7 +180,7 @@ class SimulatedRM:
         self.parameters: SimulationParameters = built.parameters
         self._slots = slots
         self._built, self._settings = built, settings
-        self._feed = Feed(built, settings, oracle, hints, plans)
+        self._feed = Feed(built, settings, oracle, plans)
         self._mirror = Mirror()
         self._parts: list[tuple[MirrorFeed, bool]] = []
         """For each engine with some applications only: the feed, and whether it gets the true durations."""

@@ -334,7 +334,7 @@ def summarise(run: SimulatedRun, policy: str, seed: int) -> Summary:
     last = int(finished.max()) if len(finished) and run.ended != "limit" else run.end_ms
     span_ms = max(last - first, 0)
     p50, p90, p99 = (float(np.percentile(done, part)) if len(done) else float("nan") for part in (50, 90, 99))
-    windows = run.measurements.windows
+    windows, shares = run.measurements.windows, window_shares(run)
     return Summary(
         policy=policy,
         seed=seed,
@@ -369,7 +369,7 @@ def summarise(run: SimulatedRun, policy: str, seed: int) -> Summary:
         ended=run.ended,
         total=dict(zip(run.built.resources, run.built.total.tolist(), strict=True)),
         job_records=columns(job_records(run)),
-        leaf_shares=_leaf_shares(run),
+        leaf_shares={path_of(run, leaf): shares[:, leaf].tolist() for leaf in run.built.tree.leaves},
         parts_s=run.parts.total_s,
         parts_slowest_s=run.parts.slowest_s,
         parts_too_slow=run.parts.too_slow,
@@ -380,11 +380,6 @@ def columns(table: Records) -> dict[str, list[Any]]:
     """Return a table of records as JSON columns."""
     names = table.dtype.names or ()
     return {name: [list(each) if isinstance(each, tuple) else each for each in table[name].tolist()] for name in names}
-
-
-def _leaf_shares(run: SimulatedRun) -> dict[str, list[float]]:
-    shares = window_shares(run)
-    return {path_of(run, leaf): shares[:, leaf].tolist() for leaf in run.built.tree.leaves}
 
 
 def _mean(values: list[float | None]) -> float:

@@ -6,7 +6,7 @@ file, line, field and remedy. Jobs are listed, generated, or read from a file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_origin
@@ -568,7 +568,9 @@ def jobs_of(scenario: ScenarioModel, folder: Path, seed: int) -> Workload:
     if chosen.load is not None:
         workload = scaled_to_load(workload, capacity_of(scenario), chosen.load)
     jobs = dealt(workload.jobs, seed) if chosen.deal and seed != scenario.seed else workload.jobs
-    return replace(workload, jobs=tuple(_in_queue(job, chosen.queues) for job in jobs))
+    queues = chosen.queues
+    placed = (replace(job, queue=queues.get(job.queue, queues.get("*", job.queue))) for job in jobs)
+    return replace(workload, jobs=tuple(placed))
 
 
 def _own(chosen: OwnGenerator, folder: Path, seed: int) -> Workload:
@@ -578,11 +580,6 @@ def _own(chosen: OwnGenerator, folder: Path, seed: int) -> Workload:
     else:
         function = offered_function(GENERATORS, chosen.entry_point, field)
     return made(function, field, seed, **chosen.parameters)
-
-
-def _in_queue(job: Job, queues: Mapping[str, str]) -> Job:
-    name = queues.get(job.queue, queues.get("*", job.queue))
-    return job if name == job.queue else replace(job, queue=name)
 
 
 def _inline(written: tuple[InlineJob, ...]) -> Workload:
@@ -609,8 +606,8 @@ def _inline(written: tuple[InlineJob, ...]) -> Workload:
             arrival_ms = round(1000 * (job.arrival_s + turn * job.gap_s))
             one = name if job.count == 1 else f"{name}-{turn}"
             framework = Framework(job.framework)
-            made = Job(one, arrival_ms, dag, framework, name, job.user, job.queue, job.tags, priority=job.priority)
-            jobs.append(replace(made, requires=requires, prefers=prefers))
+            owner = (name, job.user, job.queue, job.tags)
+            jobs.append(Job(one, arrival_ms, dag, framework, *owner, {}, job.priority, requires, prefers))
     return arranged(jobs)
 
 
@@ -654,11 +651,12 @@ def _distribution(chosen: Distribution) -> generate.Distribution:
 
 def leaves_of(scenario: ScenarioModel) -> list[str]:
     """Return the paths of the leaf queues without ``root``, in the scenario's order."""
-    leaves: list[str] = []
-    stack = [(name, queue) for name, queue in reversed(list(scenario.queues.items()))]
-    while stack:
-        path, queue = stack.pop()
-        if not queue.children:
-            leaves.append(path)
-        stack.extend((f"{path}.{name}", child) for name, child in reversed(list(queue.children.items())))
-    return leaves
+    return list(_leaves(scenario.queues, ""))
+
+
+def _leaves(queues: Mapping[str, Queue], above: str) -> Iterator[str]:
+    for name, queue in queues.items():
+        if queue.children:
+            yield from _leaves(queue.children, f"{above}{name}.")
+        else:
+            yield f"{above}{name}"

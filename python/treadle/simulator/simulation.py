@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
@@ -21,18 +21,16 @@ from treadle.config.part_files import in_simulation
 from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.settings import Settings
 from treadle.constraints import unread_tags
-from treadle.dag import Dag
 from treadle.engine import Engine
 from treadle.errors import UserError, counted
-from treadle.events import Fate
-from treadle.planner.online import PlanSource
+from treadle.events import Event, Fate
 from treadle.policy.user_parts import raise_if_failed
 from treadle.policy.watchdog import PartTimes, Stopwatch
 from treadle.processes import relaxed_gc
 from treadle.simulator.build import Built, build
 from treadle.simulator.cluster import tables
 from treadle.simulator.cluster.tables import RowKind
-from treadle.simulator.feed import JobHints, plans_of
+from treadle.simulator.feed import FollowedPlans, plans_of
 from treadle.simulator.measure import EngineFigures, Invariants, Measurements
 from treadle.simulator.resource_manager import SimulatedRM, Situation
 from treadle.simulator.scenario import ScenarioModel, jobs_of, queue_warnings
@@ -141,6 +139,7 @@ class Loop(ABC):
         """Return whether only the cluster can advance the jobs."""
         return True
 
+    @relaxed_gc()  # a step leaves no garbage, and the search for it took a twentieth of its time
     def run(self, progress: Progress | None = None, after_step: Callable[[], None] | None = None) -> SimulatedRun:
         """Run to the end: all jobs done, the time limit reached, or no event possible.
 
@@ -151,10 +150,6 @@ class Loop(ABC):
         Raises:
             PolicyFailedError: a part of a policy failed, so that another policy would continue.
         """
-        with relaxed_gc():  # a step leaves no garbage, and the search for it took a twentieth of its time
-            return self._run(progress, after_step)
-
-    def _run(self, progress: Progress | None, after_step: Callable[[], None] | None) -> SimulatedRun:
         began, began_cpu = time.perf_counter(), time.thread_time()
         limit_ms = round(1000 * self._scenario.duration_limit_s)
         jobs, at, steps = len(self.built.workload.jobs), self._begin_ms, 0
@@ -262,9 +257,8 @@ class Simulation(Loop):
         seed: int,
         *,
         check: bool = True,
-        hints: JobHints | None = None,
-        believed: Sequence[Dag | None] | None = None,
-        source: PlanSource | None = None,
+        hinted: bool = False,
+        plans: FollowedPlans | None = None,
         situation: Situation | None = None,
     ) -> None:
         """Prepare the simulation.
@@ -275,10 +269,9 @@ class Simulation(Loop):
             settings: the policy
             seed: seed of all random draws outside the workload
             check: whether the invariants are checked at every step
-            hints: hints about each job's tasks, sent to the engine when it arrives, in the workload's order
-            believed: the DAG that each job is planned by, in the workload's order, with the durations that `hints`
-                contains; None for an unknown job. Defaults to the jobs' own DAGs
-            source: makes the plans, for the same machines and settings; its cache is reused
+            hinted: whether a subclass adds hints about tasks to frames; else policies that use hints get the true
+                durations
+            plans: the jobs' plans; None: by the jobs' own DAGs, if a part uses plans
             situation: the state at the start; None: empty, at time 0
 
         Raises:
@@ -286,7 +279,7 @@ class Simulation(Loop):
         """
         if settings.engines:
             raise UserError("engines: are for `treadle simulate`; this simulation has one engine")
-        self.plans = plans_of(scenario, workload, settings, believed, source)
+        self.plans = plans_of(scenario, workload, settings) if plans is None else plans
         built = build(scenario, workload, seed, self.plans.orders() if self.plans is not None else None)
         self._stopwatch = Stopwatch(settings.limits.part_timeout_ms / 1000)
         self.engine = Engine(settings, watch=self._stopwatch)
@@ -295,9 +288,8 @@ class Simulation(Loop):
         rm = SimulatedRM(
             built,
             rm_settings(scenario),
-            oracle=oracle and hints is None,
+            oracle=oracle and not hinted,
             slots=slots,
-            hints=hints,
             plans=self.plans,
             situation=situation,
         )
@@ -305,7 +297,11 @@ class Simulation(Loop):
         self._invariants = Invariants(built, settings) if check else None
         self._busy = False
         """Whether the last decision proposed anything."""
-        self._warnings = dict.fromkeys(in_simulation(settings, hinted=oracle or hints is not None))
+        self._warnings = dict.fromkeys(in_simulation(settings, hinted=oracle or hinted))
+
+    def frame(self) -> list[Event]:
+        """Return the events that the engine has not received yet."""
+        return self.rm.frame()
 
     def step(self, at_ms: int) -> None:
         """Advance to a time and decide then.
@@ -317,7 +313,7 @@ class Simulation(Loop):
         marks = [time.thread_time()]
         self.rm.advance(at_ms)
         marks.append(time.thread_time())
-        frame = self.rm.frame()
+        frame = self.frame()
         marks.append(time.thread_time())
         self.engine.apply(frame)
         marks.append(time.thread_time())

@@ -13,7 +13,8 @@ import pytest
 from treadle.config.reader import parse_settings, read_settings
 from treadle.config.settings import Settings
 from treadle.dag import Dag, Stage
-from treadle.planner.online import Group, machines_of, plan_online
+from treadle.planner.online import Group, PlanSource, machines_of, plan_online
+from treadle.simulator.feed import FollowedPlans, planned_machines
 from treadle.simulator.measure import Window
 from treadle.simulator.results import as_json, summarise
 from treadle.simulator.scenario import ScenarioModel
@@ -64,8 +65,11 @@ def policy(fit: str = "tetris", schedules: int = 50, more: str = "") -> Settings
 
 
 def run(workload: Workload, settings: Settings, machines: int = 4, **given: Any) -> tuple[SimulatedRun, Simulation]:
-    believed = given.pop("believed", None)
-    simulation = Simulation(scenario(machines, **given), workload, settings, 1, believed=believed)
+    believed, model, plans = given.pop("believed", None), scenario(machines, **given), None
+    if believed is not None:
+        source = PlanSource(planned_machines(model, settings), settings.plans.schedules, 100)
+        plans = FollowedPlans(source, workload, believed, settings.plans, model)
+    simulation = Simulation(model, workload, settings, 1, plans=plans)
     return simulation.run(), simulation
 
 

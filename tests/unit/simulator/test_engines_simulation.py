@@ -251,7 +251,7 @@ def test_an_engine_gets_its_own_applications_alone_and_all_nodes_and_queues() ->
 
     def compare(name: str) -> None:
         everything = ReaderView()
-        everything.apply(Feed(made.built, {}, False, None, None).frame(made.rm.state, None))
+        everything.apply(Feed(made.built, {}, False, None).frame(made.rm.state, None))
         mine = {app for app in range(7) if made.roster.owner(app) == name}
         for kind in (events.Applications, events.ApplicationUsage, events.Containers):
             known = {

@@ -58,7 +58,7 @@ def near_input() -> Simulation:
 def anew(made: Simulation) -> ReaderView:
     """Return what somebody knows who reads for the first time now."""
     view = ReaderView()
-    view.apply(Feed(made.built, {}, False, None, None).frame(made.rm.state, None))
+    view.apply(Feed(made.built, {}, False, None).frame(made.rm.state, None))
     return view
 
 
@@ -133,7 +133,7 @@ def mark(state: State, *nodes: int) -> None:
 def test_a_node_s_row_is_sent_when_it_changes() -> None:
     scenario = Written.read(SCENARIO).model
     built = build(scenario, jobs_of(scenario, SCENARIO.parent, scenario.seed), scenario.seed)
-    feed = Feed(built, {}, False, None, None)
+    feed = Feed(built, {}, False, None)
     state = built.state
 
     def sent() -> list[list[int]]:

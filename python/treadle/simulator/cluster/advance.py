@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from treadle.compiled.simulator import inner, kernel
-from treadle.events import Fate, NodeState
+from treadle.events import ContainerEvent, Fate, NodeState
 from treadle.simulator.cluster.applications import (
     activate,
     arrive,
@@ -31,7 +31,6 @@ from treadle.simulator.cluster.applications import (
 )
 from treadle.simulator.cluster.containers import (
     FAILED,
-    LAUNCHED,
     NODE_DOWN,
     NODE_UP,
     allocate,
@@ -338,7 +337,7 @@ def commit_one(state: State, parameters: SimulationParameters, row: int, node: i
         state.apps[app].master = container
         state.apps[app].awaiting_am = 0
         show_app(state, app, ITSELF)
-        log_step(state, container, LAUNCHED, 0)
+        log_step(state, container, ContainerEvent.LAUNCHED, 0)
         schedule(state, state.clock[NOW] + parameters.master_start_ms, EventKind.AM_STARTED, app, 0)
         return state.containers[container].number
     if state.rows[row].kind == RowKind.EXECUTORS:

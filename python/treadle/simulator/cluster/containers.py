@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.simulator import inner
+from treadle.events import ContainerEvent
 from treadle.simulator.cluster.tables import (
     CONTAINER_STEPS,
     CONTAINERS,
@@ -25,10 +26,6 @@ from treadle.simulator.cluster.tables import (
 if TYPE_CHECKING:
     from treadle.simulator.cluster.tables import SimulationParameters, State
 
-
-ALLOCATED: Final = 1
-LAUNCHED: Final = 2
-COMPLETED: Final = 3
 
 FAILED: Final = 1
 """The exit status of a process that failed."""
@@ -90,7 +87,7 @@ def allocate(state: State, row: int, node: int) -> int:
     made.state = ContainerState.NEW
     link(state, at)
     use(state, row, node, 1)
-    log_step(state, at, ALLOCATED, 0)
+    log_step(state, at, ContainerEvent.ALLOCATED, 0)
     return at
 
 
@@ -138,7 +135,7 @@ def unlink(state: State, container: int) -> None:
 def free_container(state: State, container: int, exit_status: int) -> None:
     """Release a container's resources in the RM."""
     held = state.containers[container]
-    log_step(state, container, COMPLETED, exit_status)
+    log_step(state, container, ContainerEvent.COMPLETED, exit_status)
     use(state, held.row, held.node, -1)
     unlink(state, container)
     changed(state, held.node)

@@ -105,8 +105,6 @@ QUEUE: Final = np.dtype(
         ("active", "i4"),  # applications
         ("first_pending", "i4"),
         ("last_pending", "i4"),
-        ("containers", "i4"),
-        ("leaf", "u1"),
     ],
     align=True,
 )
@@ -136,7 +134,6 @@ APPLICATION: Final = np.dtype(
         ("target", "i4"),  # Spark: executor target
         ("step", "i4"),  # Spark: next increment of the target
         ("busy", "i4"),  # Spark: tasks in executors
-        ("kills", "i4"),  # tasks killed to make room for their predecessors
         ("framework", "u1"),
         ("state", "u1"),
         ("failed", "u1"),
@@ -330,7 +327,6 @@ class State(NamedTuple):
     node_wanted: I64  # with contention: usage at full speed of the tasks that run on it; else no rows
     thrashing: F64  # by resource: with contention, the exponent of usage over capacity
     usage: F64  # (row, R): fraction of its request that a task uses; no rows if tasks use all of it
-    racks: I32  # by place: a node's rack, or the rack itself
     queues: Records
     queue_maximum: I64
     queue_used: I64
@@ -461,7 +457,6 @@ def use(state: State, row: int, node: int, sign: int) -> None:
     while queue >= 0:
         integrate(state, queue)
         show_queue(state, queue)
-        state.queues[queue].containers += sign
         for r in range(len(state.counted)):
             state.queue_used[queue, r] += sign * state.capability[row, r]
         queue = state.queues[queue].parent

@@ -18,7 +18,7 @@ from treadle.planner.graphene import plan
 from treadle.planner.online import PlanSource
 from treadle.planner.plan import structure
 from treadle.planner.problem import compile_problem
-from treadle.simulator.feed import planned_machines
+from treadle.simulator.feed import FollowedPlans, planned_machines
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
 from treadle.workload.generate import Shape as JobShape
@@ -206,13 +206,16 @@ def run_scheme(
         tick_ms: how often the engine decides
     """
     scenario, settings = scenario_of(mix, scheme, tick_ms), scheme.settings(seed)
-    source = None
-    if plans is not None and settings.plans.schedules:
+    followed = None
+    if settings.plans.schedules or believed is not None:
         machines = planned_machines(scenario, settings)
-        made = PlanSource(machines, settings.plans.schedules, REMEMBERED)
-        key = machines.count, tuple(sorted(machines.capacity.items())), settings.plans.schedules
-        source = plans.setdefault(key, made)
-    simulation = Simulation(scenario, workload, settings, seed, check=False, believed=believed, source=source)
+        source = PlanSource(machines, settings.plans.schedules, REMEMBERED)
+        if plans is not None and settings.plans.schedules:
+            key = machines.count, tuple(sorted(machines.capacity.items())), settings.plans.schedules
+            source = plans.setdefault(key, source)
+        dags = [job.dag for job in workload.jobs] if believed is None else believed
+        followed = FollowedPlans(source, workload, dags, settings.plans, scenario)
+    simulation = Simulation(scenario, workload, settings, seed, check=False, plans=followed)
     run, times = run_to_the_end(simulation, scheme.title)
     apps = run.built.state.apps
     span = int(apps["finish_ms"].max() - apps["arrival_ms"].min())

@@ -12,14 +12,19 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from treadle.compiled.array_types import F64
+from treadle.compiled.array_types import F64, I32
+from treadle.config.settings import Settings
+from treadle.events import Applications, ApplicationState, Event, Requests, TaskEstimates
+from treadle.simulator.cluster.tables import RowKind
+from treadle.simulator.feed import ranges
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
 from treadle.workload.generate import CONTAINER
+from treadle.workload.job import Workload
 from treadle_lab.harness.runs import RunSettings, digest_of, run_all, run_to_the_end
 from treadle_lab.papers.slearn.paper import NODES, levels
 from treadle_lab.papers.slearn.schemes import Model, Scheme
-from treadle_lab.papers.slearn.trace import Choices, Source, Trace
+from treadle_lab.papers.slearn.trace import Choices, JobHints, Source, Trace
 
 BARRIERS: Final = {"heartbeat_ms": 0, "tez_min_fraction": 1.0, "tez_max_fraction": 1.0, "tez_reuse": False}
 """A stage asks for containers when the one before it has ended, for each task one of its own."""
@@ -80,6 +85,50 @@ def scenario_of(nodes: int) -> ScenarioModel:
     )
 
 
+class HintedSimulation(Simulation):
+    """A simulation whose engine gets hints about tasks: of all stages with their job, later ones again when asked for.
+
+    Until then the hints of later stages have the number of tasks.
+    """
+
+    def __init__(
+        self, scenario: ScenarioModel, workload: Workload, settings: Settings, seed: int, hints: JobHints
+    ) -> None:
+        super().__init__(scenario, workload, settings, seed, check=False, hinted=True)
+        self._hints = hints
+        rows = self.built.state.rows
+        self._is_stage = np.isin(rows["kind"], (RowKind.TASKS, RowKind.INSIDE))
+        self._stage_of_row = np.cumsum(self._is_stage) - 1
+        self._ahead = self._is_stage & (rows["parents"] > 0)
+
+    def frame(self) -> list[Event]:
+        """Return the events of the ResourceManager with hints."""
+        apps = self.rm.state.apps
+        frame: list[Event] = []
+        for event in super().frame():
+            frame.append(event)
+            if isinstance(event, Applications):
+                live = event.application[event.state != ApplicationState.GONE]
+                rows = ranges(apps["first_row"][live], apps["rows"][live])
+                frame.append(self._hints_for(rows[self._is_stage[rows]]))
+            elif isinstance(event, Requests):
+                rows = (apps["first_row"][event.application] + event.key)[event.count > 0]
+                begun = rows[self._ahead[rows]]
+                self._ahead[begun] = False
+                frame += [self._hints_for(begun)] if len(begun) else []
+        return frame
+
+    def _hints_for(self, row: I32) -> TaskEstimates:
+        rows, stage = self.rm.state.rows[row], self._stage_of_row[row]
+        return TaskEstimates(
+            application=rows["app"],
+            key=rows["key"],
+            duration_ms=self._hints.duration_ms[stage],
+            deviation_ms=self._hints.deviation_ms[stage],
+            tasks=np.where(self._ahead[row], rows["tasks"], -1).astype(np.int32),
+        )
+
+
 class Ran(NamedTuple):
     """Results of a run."""
 
@@ -91,9 +140,9 @@ class Ran(NamedTuple):
 
 def run_scheme(trace: Trace, scheme: Scheme, nodes: int = NODES) -> Ran:
     """Run a draw under a scheme, on the engine in the simulator."""
+    made = (scenario_of(nodes), trace.workload, scheme.settings(trace.seed), trace.seed)
     hints = trace.hints[scheme.hints] if scheme.hints else None
-    settings = scheme.settings(trace.seed)
-    simulation = Simulation(scenario_of(nodes), trace.workload, settings, trace.seed, check=False, hints=hints)
+    simulation = Simulation(*made, check=False) if hints is None else HintedSimulation(*made, hints)
     run, completion_ms = run_to_the_end(simulation, scheme.title)
     return Ran(completion_ms, run.wall_s)
 

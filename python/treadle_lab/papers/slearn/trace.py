@@ -24,7 +24,6 @@ from treadle.history.profile import (
     predicted,
     with_run,
 )
-from treadle.simulator.feed import JobHints
 from treadle.workload.clusters import GoogleJob, google_job, google_jobs
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Capacity, Framework, Job, Workload, arranged, job_work
@@ -339,6 +338,15 @@ Z80: Final = 1.2816
 """A normal distribution's 90th percentile, in deviations."""
 NO_IDEA: Final = 2.0
 """The deviation of an estimate for a job that has nothing in common with any before it, as a part of it."""
+
+
+class JobHints(NamedTuple):
+    """Hints about jobs before they run, by stage: the first job's stages, then the second's."""
+
+    duration_ms: I64
+    """Task duration in ms; -1: unknown."""
+    deviation_ms: I64
+    """Its standard deviation in ms; -1: unknown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
