@@ -65,12 +65,16 @@ def plot_results(runs: Sequence[Document], folder: Path, formats: Sequence[str] 
     }
     with mpl.rc_context(STYLE):
         for name, draw in drawings.items():
-            figure = draw(by_policy)
-            for ending in formats:
-                files.append(folder / f"{name}.{ending}")
-                # Files with a date in them would differ from run to run.
-                metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(ending)
-                figure.savefig(files[-1], dpi=150, metadata=metadata)
+            files += _saved(draw(by_policy), folder / name, formats)
+    return files
+
+
+def _saved(figure: Figure, place: Path, formats: Sequence[str]) -> list[Path]:
+    """Write a figure in each format, without a date, by which files of equal runs would differ; return the files."""
+    files = [place.with_name(f"{place.name}.{ending}") for ending in formats]
+    for file, ending in zip(files, formats, strict=True):
+        metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(ending)
+        figure.savefig(file, dpi=150, metadata=metadata)
     return files
 
 
@@ -111,16 +115,11 @@ def _use(by_policy: dict[str, list[Document]]) -> Figure:
     panels = figure.subplots(len(resources), 1, sharex=True, squeeze=False)[:, 0]
     for resource, panel in zip(resources, panels, strict=True):
         for (name, runs), style in zip(by_policy.items(), styles(), strict=False):
-            whole = [max(run["total"][resource], 1) for run in runs]
-            _mean_and_band(
-                panel,
-                [
-                    _steps(run, [100.0 * window["used"][resource] / total for window in run["windows"]])
-                    for run, total in zip(runs, whole, strict=True)
-                ],
-                name,
-                style,
-            )
+            curves = []
+            for run in runs:
+                total = max(run["total"][resource], 1)
+                curves.append(_steps(run, [100.0 * window["used"][resource] / total for window in run["windows"]]))
+            _mean_and_band(panel, curves, name, style)
         panel.set_ylabel(f"{resource} used (%)")
         panel.set_ylim(0, 105)
         panel.grid(alpha=0.3)
@@ -229,11 +228,11 @@ def _known(values: F64) -> F64:
     return values[np.isfinite(values)]
 
 
-def _legend(figure: Figure, panel: Any) -> None:
+def _legend(figure: Figure, panel: Any, fontsize: int = 8) -> None:
     """Put the legend next to the data."""
     handles, labels = panel.get_legend_handles_labels()
     if handles:
-        figure.legend(handles, labels, loc="outside right upper", fontsize=8)
+        figure.legend(handles, labels, loc="outside right upper", fontsize=fontsize)
 
 
 MARKERS: Final = "osD^vP*X"
@@ -248,11 +247,7 @@ def plot_sweep(report: SweepReport, folder: Path, formats: Sequence[str] = ("png
     files = []
     with mpl.rc_context(STYLE):
         for at, scenario in enumerate(report.plan.scenarios):
-            figure = _front(report, at, scenario.name)
-            for ending in formats:
-                files.append(folder / f"pareto-{at + 1}.{ending}")
-                metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(ending)
-                figure.savefig(files[-1], dpi=150, metadata=metadata)
+            files += _saved(_front(report, at, scenario.name), folder / f"pareto-{at + 1}", formats)
     return files
 
 
@@ -291,9 +286,7 @@ def _front(report: SweepReport, scenario: int, name: str) -> Figure:
     panel.set_ylabel("mean job completion time (s)")
     panel.set_title(name, fontsize=9)
     panel.grid(alpha=0.3)
-    handles, labels = panel.get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside right upper", fontsize=7)
+    _legend(figure, panel, fontsize=7)
     return figure
 
 

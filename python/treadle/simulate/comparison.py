@@ -202,10 +202,8 @@ def verdict_of(values: Sequence[float] | F64, others: Sequence[float] | F64) -> 
     Raises:
         ValueError: there are not as many of both.
     """
-    one, two = np.asarray(values, np.float64), np.asarray(others, np.float64)
-    if one.shape != two.shape:
-        raise ValueError(f"{len(one)} values and {len(two)} others: give one pair a draw")
-    known = (one > 0) & (two > 0) & np.isfinite(one) & np.isfinite(two)
+    one, two = _pairs(values, others)
+    known = (one > 0) & (two > 0)
     logs = np.log(one[known] / two[known])
     count = len(logs)
     if not count:
@@ -377,8 +375,13 @@ def _against(policy: str, tables: Mapping[int, Table], others: Mapping[int, Tabl
 
 
 def _well(jobs: Table, others: Table) -> tuple[Table, Table]:
-    """Return the columns needed for figures, of the jobs that are successful in both tables."""
-    _check_same(jobs, others)
+    """Return the columns needed for figures, of the jobs that are successful in both tables.
+
+    Raises:
+        ValueError: the tables are of different jobs.
+    """
+    if list(jobs["id"]) != list(others["id"]):
+        raise ValueError("the runs are of different jobs: compare policies on the same scenario and seed")
     well = np.isfinite(completion_s(jobs)) & np.isfinite(completion_s(others))
     columns = ("arrival_ms", "end_ms", "state", "tasks", "ideal_ms")
     one, two = ({name: np.asarray(table[name])[well] for name in columns} for table in (jobs, others))
@@ -412,7 +415,8 @@ def _slowdown(policy: str, by: str, group: str, chosen: Sequence[tuple[Table, An
 
 
 def _pair(policy: str, other: str, tables: Mapping[int, Table], others: Mapping[int, Table]) -> Pair:
-    times = [_both(tables[seed], others[seed]) for seed in sorted(set(tables) & set(others))]
+    pairs = [_well(tables[seed], others[seed]) for seed in sorted(set(tables) & set(others))]
+    times = [(completion_s(mine), completion_s(its)) for mine, its in pairs]
     return Pair(
         policy,
         other,
@@ -421,23 +425,6 @@ def _pair(policy: str, other: str, tables: Mapping[int, Table], others: Mapping[
         interval_of_ratio([_quantile(mine, 0.99) for mine, _ in times], [_quantile(its, 0.99) for _, its in times]),
         interval_of([float((mine < its).mean()) if len(mine) else float("nan") for mine, its in times]),
     )
-
-
-def _both(jobs: Table, others: Table) -> tuple[F64, F64]:
-    """Return the completion times of the jobs that are successful in both tables.
-
-    Raises:
-        ValueError: the tables are of different jobs.
-    """
-    _check_same(jobs, others)
-    mine, its = completion_s(jobs), completion_s(others)
-    well = np.isfinite(mine) & np.isfinite(its)
-    return mine[well], its[well]
-
-
-def _check_same(jobs: Table, others: Table) -> None:
-    if list(jobs["id"]) != list(others["id"]):
-        raise ValueError("the runs are of different jobs: compare policies on the same scenario and seed")
 
 
 def _mean(values: F64) -> float:

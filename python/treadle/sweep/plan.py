@@ -49,13 +49,6 @@ RANGES: Final = ("uniform", "log_uniform", "integers")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Listed values."""
-
-    values: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Range:
     """Numbers between two bounds, for random search only."""
 
@@ -73,7 +66,8 @@ class Range:
         return float(chance.uniform(self.low, self.high))
 
 
-Axis = Choice | Range
+Axis = tuple[Any, ...] | Range
+"""Listed values, or a range."""
 
 
 def axis_of(value: Any) -> Axis:
@@ -90,8 +84,8 @@ def axis_of(value: Any) -> Axis:
     if isinstance(value, list):
         if not value:
             raise ValueError("has no values; write at least one")
-        return Choice(tuple(value))
-    return Choice((value,))
+        return tuple(value)
+    return (value,)
 
 
 def _range(kind: str, bounds: Any) -> Range:
@@ -109,7 +103,7 @@ def _range(kind: str, bounds: Any) -> Range:
 
 def grid(axes: Mapping[str, Axis]) -> Iterator[Point]:
     """Yield every combination of values; there must be no range among the axes."""
-    values = [axis.values for axis in axes.values() if isinstance(axis, Choice)]
+    values = [axis for axis in axes.values() if not isinstance(axis, Range)]
     for chosen in product(*values):
         yield dict(zip(axes, chosen, strict=True))
 
@@ -130,7 +124,7 @@ def drawn(axes: Mapping[str, Axis], count: int, seed: Sequence[int]) -> Iterator
 def _value(axis: Axis, chance: np.random.Generator) -> Any:
     if isinstance(axis, Range):
         return axis.draw(chance)
-    return axis.values[int(chance.integers(len(axis.values)))]
+    return axis[int(chance.integers(len(axis)))]
 
 
 def with_settings(document: Mapping[str, Any], point: Point) -> dict[str, Any]:
@@ -149,24 +143,19 @@ def _set(document: dict[str, Any], path: str, value: Any) -> None:
     *above, last = path.split(".")
     place: Any = document
     for at, step in enumerate(above):
-        here = ".".join(above[:at]) or "the file"
-        if isinstance(place, dict):
-            if place.get(step) is None:
-                place[step] = {}
-            place = place[step]
-        elif isinstance(place, list):
-            place = place[_item(place, step, path, here)]
-        else:
-            raise UserError(f"{path}: {here} is {place!r}, which has no {step}; look at the path")
-    if isinstance(place, list):
-        place[_item(place, last, path, ".".join(above))] = value
-    elif isinstance(place, dict):
-        place[last] = value
-    else:
-        raise UserError(f"{path}: {'.'.join(above)} is {place!r}, which has no {last}; look at the path")
+        key = _key(place, step, path, ".".join(above[:at]) or "the file")
+        if isinstance(place, dict) and place.get(step) is None:
+            place[step] = {}
+        place = place[key]
+    place[_key(place, last, path, ".".join(above))] = value
 
 
-def _item(place: list[Any], step: str, path: str, here: str) -> int:
+def _key(place: Any, step: str, path: str, here: str) -> str | int:
+    """Return the key or position of a step of a path at a place, which is called ``here`` in errors."""
+    if isinstance(place, dict):
+        return step
+    if not isinstance(place, list):
+        raise UserError(f"{path}: {here} is {place!r}, which has no {step}; look at the path")
     if not step.isdecimal() or int(step) >= len(place):
         raise UserError(f"{path}: {here} is a list of {len(place)}; write a position from 0 to {len(place) - 1}")
     return int(step)
@@ -199,9 +188,9 @@ class Varied(Section):
     """A file, and the values of some of its settings."""
 
     name: str = Field(default="", description="In tables; else the file's.")
-    values: dict[str, Any] = Field(default={}, alias="set", description="Values by the path of a setting.")
+    axes: dict[str, Any] = Field(default={}, alias="set", description="Values by the path of a setting.")
 
-    @field_validator("values")
+    @field_validator("axes")
     @classmethod
     def _are_axes(cls, values: dict[str, Any]) -> dict[str, Axis]:
         axes = {}
@@ -211,11 +200,6 @@ class Varied(Section):
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from error
         return axes
-
-    @property
-    def axes(self) -> dict[str, Axis]:
-        """The values of each setting."""
-        return self.values
 
 
 class VariedScenario(Varied):

@@ -94,8 +94,14 @@ class SweepReport:
 def report_of(sweep: Sweep, plan: Plan, results: Sequence[bytes]) -> SweepReport:
     """Return the report on the results of a plan's runs, one each in its order."""
     figures_by_cell: dict[tuple[int, int], dict[int, dict[str, Any]]] = {}
+    runs: list[dict[str, Any]] = []
+    lines: list[tuple[str, str]] = []
     for planned, result in zip(plan.runs, results, strict=True):
-        figures_by_cell.setdefault((planned.scenario, planned.policy), {})[planned.line.seed] = json.loads(result)
+        document, policy_name = json.loads(result), plan.policies[planned.policy].name
+        figures_by_cell.setdefault((planned.scenario, planned.policy), {})[planned.line.seed] = document
+        run = {"scenario": plan.scenarios[planned.scenario].name, "policy": policy_name, "seed": planned.line.seed}
+        runs.append(run | document)
+        lines += [(policy_name, text) for text in (*document.get("warnings", ()), "")]
     cells = []
     for scenario in range(len(plan.scenarios)):
         row = [figures_by_cell[scenario, policy] for policy in range(len(plan.policies))]
@@ -103,8 +109,9 @@ def report_of(sweep: Sweep, plan: Plan, results: Sequence[bytes]) -> SweepReport
         front = pareto([(_mean(cell, MEAN), _fairness_cost(cell, sweep.fairness)) for cell in made])
         cells += [replace(cell, pareto=at in front) for at, cell in enumerate(made)]
     best, ratio = _best(sweep, plan, cells)
-    warnings, runs = _warnings(plan, results), _runs(plan, results)
-    return SweepReport(plan, sweep.fairness, tuple(cells), best, ratio, sweep.share_deviation_max, warnings, runs)
+    warnings = tuple(f"{name}{': ' * bool(name)}{text}" for name, text in group_warnings(lines))
+    limit = sweep.share_deviation_max
+    return SweepReport(plan, sweep.fairness, tuple(cells), best, ratio, limit, warnings, tuple(runs))
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> set[int]:
@@ -169,25 +176,3 @@ def _best(sweep: Sweep, plan: Plan, cells: Sequence[Cell]) -> tuple[int | None, 
         return None, float("nan")
     best = int(np.flatnonzero(allowed)[np.argmin(score[allowed])])
     return best, float(score[best] / score[0])
-
-
-def _warnings(plan: Plan, results: Sequence[bytes]) -> tuple[str, ...]:
-    """Return the warnings about queues, tags and policies, without duplicates."""
-    lines = (
-        (plan.policies[planned.policy].name, text)
-        for planned, result in zip(plan.runs, results, strict=True)
-        for text in (*json.loads(result).get("warnings", ()), "")
-    )
-    return tuple(f"{name}{': ' * bool(name)}{text}" for name, text in group_warnings(lines))
-
-
-def _runs(plan: Plan, results: Sequence[bytes]) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        {
-            "scenario": plan.scenarios[planned.scenario].name,
-            "policy": plan.policies[planned.policy].name,
-            "seed": planned.line.seed,
-            **json.loads(result),
-        }
-        for planned, result in zip(plan.runs, results, strict=True)
-    )

@@ -76,13 +76,15 @@ class ResultCache:
 
     def get(self, key: str) -> bytes | None:
         """Return a successful run's result; None if there is none, or its file is damaged."""
+        place = self._place(RUNS, key)
         try:
-            text = _read_below(self.folder, self._place(RUNS, key))
-        except OSError:
-            return None
-        try:
+            for folder in _folders(self.folder, place):
+                _refuse_link(folder)
+            if place.is_symlink():
+                return None
+            text = read_regular(place, place.stat().st_size)
             document = json.loads(text)
-        except ValueError:
+        except (OSError, ValueError):
             return None
         return text if isinstance(document, dict) and document.get("key") == key else None
 
@@ -144,15 +146,6 @@ def has_content(place: Path, content: bytes, root: Path) -> bool:
     if place.is_symlink() or not place.is_file() or place.stat().st_size != len(content):
         return False
     return read_regular(place, len(content)) == content
-
-
-def _read_below(root: Path, place: Path) -> bytes:
-    for folder in _folders(root, place):
-        _refuse_link(folder)
-    if place.is_symlink():
-        raise OSError(errno.ELOOP, "is a link", str(place))
-    size = place.stat().st_size
-    return read_regular(place, size)
 
 
 def _folders(root: Path, place: Path) -> list[Path]:

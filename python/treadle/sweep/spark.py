@@ -101,7 +101,8 @@ class Spark:
         package = Path(treadle.__file__).resolve().parent
         sent = files.parent / "sent"
         code = self._ship(sent, "code", archive_of_package(package))
-        inputs = self._ship(sent, "files", _archive_of_files(files, taken))
+        own_files = (file for name in taken for file in (files / name).rglob("*") if file.is_file())
+        inputs = self._ship(sent, "files", _zipped(files, own_files))
         digest, wanted = worker.package_digest(package), worker.libraries()
         use_code, unpacked = worker.use_code, worker.unpacked
 
@@ -174,10 +175,6 @@ def archive_of_package(package: Path) -> bytes:
         if file.is_file() and not set(file.relative_to(package).parts) & set(LEFT_OUT) and file.suffix != ".jar"
     )
     return _zipped(package.parent, files)
-
-
-def _archive_of_files(files: Path, taken: Iterable[str]) -> bytes:
-    return _zipped(files, (file for name in taken for file in (files / name).rglob("*") if file.is_file()))
 
 
 def _zipped(base: Path, files: Iterable[Path]) -> bytes:
