@@ -29,7 +29,7 @@ def test_an_installation_schedules_and_is_taken_back(tmp_path: Path, capsys: pyt
         before = contents(conf)
         place = ["--hadoop-conf", str(conf), "--prefix", str(prefix)]
         assert run(["install", *place, "--user", getpass.getuser()]) == 0
-        site = conf / "yarn-site.xml"
+        site = conf / "treadle-site.xml"
         site.write_bytes(site.read_bytes().replace(b"observe_only", b"enforce"))
 
         cluster.stop_rm()

@@ -6,14 +6,13 @@ import getpass
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from treadle.admin import install
 from treadle.admin.environment import Contents
 from treadle.admin.install import carry_out, plan_of, plan_removal, remove
-from treadle.admin.plan import Options, Plan
+from treadle.admin.plan import Options, Plan, settings_in
 
 SITE = b"""<?xml version="1.0"?>
 <!-- Ours. Ask Ann. -->
@@ -79,5 +78,4 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int, int, bytes | str]]:
 
 
 def values(conf: Path) -> dict[str, str]:
-    root = ElementTree.parse(conf / "yarn-site.xml").getroot()
-    return {str(each.findtext("name")): str(each.findtext("value")) for each in root.iter("property")}
+    return {name: each.value for name, each in settings_in(conf).items()}

@@ -1,4 +1,4 @@
-"""yarn-site.xml is edited as text: what Treadle does not change stays byte for byte, what it changes can be undone."""
+"""yarn-site.xml gets one line, and nothing else of it changes; it is read by Hadoop's own rules."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.files import written
 
-from treadle.admin.site_files import BEGIN, edit_site, parse_site, read_site, settings_of, take_back
+from treadle.admin.site_files import (
+    INCLUDE,
+    including,
+    own_site,
+    parse_site,
+    read_site,
+    settings_of,
+    with_include,
+    without_include,
+)
 from treadle.errors import UserError
 from treadle.files import write_whole
 
 SITE = Path("/conf/yarn-site.xml")
 CLASS = "yarn.resourcemanager.scheduler.class"
-WANTED = {CLASS: "TreadleScheduler", "yarn.scheduler.treadle.mode": "observe_only"}
+WANTED = {CLASS: "TreadleScheduler", "yarn.scheduler.treadle.config.file": "/opt/ä & <b>"}
 
 
 def values(data: bytes) -> dict[str, str]:
@@ -25,11 +34,14 @@ def values(data: bytes) -> dict[str, str]:
 
 
 def there_and_back(data: bytes) -> bytes:
-    edit = edit_site(parse_site(SITE, data), WANTED)
-    assert {name: values(edit.data)[name] for name in WANTED} == WANTED
-    back, remarks = take_back(SITE, edit.data, edit.replaced, edit.added)
-    assert remarks == []
-    return back
+    file = parse_site(SITE, data)
+    edited = with_include(file)
+    assert edited.count(INCLUDE.encode()) == data.count(INCLUDE.encode()) + 1
+    assert values(edited) == values(data), "where there is no treadle-site.xml"
+    assert with_include(parse_site(SITE, edited)) == edited
+    found = {name: each.value for name, each in including(file, WANTED).items()}
+    assert {name: found[name] for name in WANTED} == WANTED
+    return without_include(edited)
 
 
 ENTRY = b"<configuration>\n  <property><name>%b</name><value>C</value></property>\n</configuration>\n" % CLASS.encode()
@@ -41,17 +53,20 @@ FORMS = [
     b'<?xml version="1.0" encoding="ISO-8859-1"?>\n<!-- \xe4 -->\n<configuration> <!-- \xfc --> </configuration>',
     b"<configuration>\n  <property><name>%b</name><value> Capacity<!-- why --></value></property>\n</configuration>"
     % CLASS.encode(),
-    b"<configuration>\n  <property><name>%b</name><value/></property>\n</configuration>\n" % CLASS.encode(),
-    b"<configuration>\n  <property><name>%b</name><value>C</value><final>true</final></property></configuration>\n"
-    % CLASS.encode(),
     b'<configuration>\n  <property name="%b" value="C"/>\n</configuration>\n' % CLASS.encode(),
     b"<configuration><!-- <property><name>%b</name><value>C</value></property> --></configuration>" % CLASS.encode(),
+    b"<configuration>\n</configuration>\n<!-- </configuration> -->\n",
+    b"<configuration xmlns:xi='http://www.w3.org/2001/XInclude'>\n  </configuration >",
 ]
 
 
 @pytest.mark.parametrize("data", FORMS)
-def test_every_form_of_a_file_is_edited_and_restored(data: bytes) -> None:
+def test_every_form_of_a_file_gets_the_line_and_is_restored(data: bytes) -> None:
     assert there_and_back(data) == data
+
+
+def test_an_empty_element_is_opened() -> None:
+    assert values(there_and_back(b'<?xml version="1.0"?>\n<configuration />\n')) == {}
 
 
 @given(
@@ -72,72 +87,27 @@ def test_whatever_stands_in_a_file_is_restored(
     assert there_and_back(data) == data
 
 
-def test_a_value_is_changed_where_it_stands_and_the_rest_goes_into_one_marked_block() -> None:
-    text = edit_site(parse_site(SITE, ENTRY), WANTED).data.decode()
-    assert text == (
-        f"<configuration>\n  <property><name>{CLASS}</name><value>TreadleScheduler</value></property>\n"
-        f"  {BEGIN}\n  <property>\n    <name>yarn.scheduler.treadle.mode</name>\n    <value>observe_only</value>\n"
-        "  </property>\n  <!-- treadle: end -->\n</configuration>\n"
-    )
-
-
-def test_a_second_edit_changes_nothing() -> None:
-    first = edit_site(parse_site(SITE, FORMS[3]), WANTED)
-    assert edit_site(parse_site(SITE, first.data), WANTED).data == first.data
-
-
-def test_a_value_with_any_letter_is_what_hadoop_reads() -> None:
-    wanted = {"yarn.scheduler.treadle.config.file": "/opt/ä & <b>"}
-    data = edit_site(parse_site(SITE, FORMS[4]), wanted).data
-    assert values(data) == wanted
-
-
-def test_what_others_changed_stays_and_is_reported() -> None:
-    edit = edit_site(parse_site(SITE, ENTRY), WANTED)
-    edited = edit.data.replace(b"observe_only", b"enforce").replace(b"<configuration>", b"<configuration> <!-- ann -->")
-    edited = edited.replace(
-        b"  <!-- treadle: end", b"<property><name>own</name><value>1</value></property>\n  <!-- treadle: end"
-    )
-    back, remarks = take_back(SITE, edited, edit.replaced, edit.added)
-    assert values(back) == {CLASS: "C", "own": "1"}
-    assert b"treadle" not in back
-    assert b"<!-- ann -->" in back
-    assert remarks == [
-        "yarn.scheduler.treadle.mode was 'enforce': taken out with what Treadle wrote",
-        "own is not a property of Treadle, though it was among its lines: left there",
-    ]
-
-
-def test_another_scheduler_that_somebody_chose_since_is_left() -> None:
-    edit = edit_site(parse_site(SITE, FORMS[5]), WANTED)
-    edited = edit.data.replace(b"TreadleScheduler", b"FairScheduler")
-    back, remarks = take_back(SITE, edited, edit.replaced, edit.added)
-    assert values(back)[CLASS] == "FairScheduler"
-    assert remarks == [f"{CLASS} is 'FairScheduler', not what Treadle wrote: left as it is"]
-
-
-def test_lines_of_ours_are_found_though_a_tool_wrote_the_file_anew_without_comments() -> None:
-    edit = edit_site(parse_site(SITE, FORMS[3]), WANTED)
-    without = b"\n".join(line for line in edit.data.split(b"\n") if b"<!--" not in line)
-    back, remarks = take_back(SITE, without, edit.replaced, edit.added)
-    assert (values(back), remarks) == ({"a": "1"}, [])
-
-
-def test_included_files_count_and_a_final_value_there_is_refused(tmp_path: Path) -> None:
-    entry = f"<property><name>{CLASS}</name><value>C</value>{{}}</property>"
-    (tmp_path / "more.xml").write_text(f"<configuration>{entry.format('')}</configuration>")
+def test_the_line_comes_last_and_the_file_next_to_it_is_read(tmp_path: Path) -> None:
     site = tmp_path / "yarn-site.xml"
-    site.write_text(
-        '<configuration xmlns:xi="http://www.w3.org/2001/XInclude">\n<xi:include href="more.xml"/>\n</configuration>'
-    )
-    edit = edit_site(read_site(site), WANTED)
-    assert dict(edit.added) == WANTED
-    (tmp_path / "more.xml").write_text(f"<configuration>{entry.format('<final>true</final>')}</configuration>")
-    with pytest.raises(UserError, match=r"more\.xml:1: .* is final and is 'C'; make it 'TreadleScheduler' there"):
-        edit_site(read_site(site), WANTED)
+    site.write_bytes(with_include(parse_site(site, ENTRY)))
+    assert site.read_bytes() == ENTRY.replace(b"</conf", f"  {INCLUDE}\n</conf".encode())
+    assert {name: each.value for name, each in settings_of(read_site(site)).items()} == {CLASS: "C"}
+    (tmp_path / "treadle-site.xml").write_bytes(own_site(WANTED))
+    assert {name: each.value for name, each in settings_of(read_site(site)).items()} == WANTED
+
+
+def test_a_line_in_a_comment_is_none() -> None:
+    data = f"<configuration><!-- {INCLUDE} --></configuration>".encode()
+    assert there_and_back(data) == data
+
+
+def test_an_included_file_counts_and_one_that_is_missing_is_refused(tmp_path: Path) -> None:
+    site = written(tmp_path / "yarn-site.xml", "<configuration>\n<include href='more.xml'/>\n</configuration>")
+    written(tmp_path / "more.xml", f"<configuration><property name='{CLASS}' value='C' final='true'/></configuration>")
+    assert including(read_site(site), WANTED)[CLASS].value == "C", "it is final"
     (tmp_path / "more.xml").unlink()
     with pytest.raises(UserError, match=r"yarn-site\.xml:2: it includes more\.xml, which is not a file here"):
-        edit_site(read_site(site), WANTED)
+        read_site(site)
 
 
 def test_files_that_include_each_other_are_refused(tmp_path: Path) -> None:
@@ -175,8 +145,6 @@ def test_a_fallback_counts_where_hadoop_takes_it_and_only_there(tmp_path: Path) 
         "<configuration><property><name>a</name><value>1</value></property></configuration>"
     )
     assert set(settings_of(read_site(site))) == {"a"}
-    site.write_bytes(edit_site(read_site(site), WANTED).data)
-    assert settings_of(read_site(site))[CLASS].value == "TreadleScheduler"
 
 
 def test_attributes_that_hadoop_does_not_know_are_passed_over() -> None:

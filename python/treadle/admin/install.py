@@ -39,7 +39,7 @@ from treadle.admin.plan import (
     sha256,
     user_ids,
 )
-from treadle.admin.site_files import take_back, without_jar
+from treadle.admin.site_files import without_include, without_jar
 from treadle.config.trust import reason_against, state_folders
 from treadle.errors import UserError
 from treadle.files import hold, own_folder
@@ -393,8 +393,7 @@ class Restored:
         """Yield the lines of a unified diff."""
         if self.now is not None and self.now != self.then:
             record = self.record
-            change = FileChange(record.path, record.kind, self.now, self.then or b"", record.replaced, record.added)
-            yield from change.diff()
+            yield from FileChange(record.path, record.kind, self.now, self.then or b"").diff()
 
 
 @dataclass(slots=True)
@@ -422,7 +421,7 @@ def plan_removal(prefix: Path, processes: Callable[[Path], list[str]] | None = N
             "installation that was made by hand (docs/administrator.md#uninstall)"
         )
     files = [_restored(each) for each in manifest.files.values()]
-    order = {"site": 0, "env": 1, "own": 2}
+    order = {"site": 0, "settings": 1, "env": 2, "own": 3}
     files.sort(key=lambda each: order[each.record.kind])
     for each in files:
         parent = each.record.path.parent
@@ -513,15 +512,14 @@ def _restored(record: FileRecord) -> Restored:
         return Restored(record, now, original)
     if sha256(now) == record.before:
         return Restored(record, now, now)  # an installation was cut off before it wrote, or its end before it was done
-    remarks = list[str]()
-    if record.kind == "env":
-        then: bytes | None = without_jar(now)
-    else:
-        then, remarks = take_back(record.path, now, record.replaced, record.added)
+    edited = f"{record.path} was edited since: "
+    if record.kind == "settings":
+        remarks = [] if sha256(now) == record.after else [f"{edited}it goes, for nothing includes it any more"]
+        return Restored(record, now, None, remarks)
+    then = without_jar(now) if record.kind == "env" else without_include(now)
     if not then and not record.before:
         return Restored(record, now, None)
-    if sha256(then) != record.before:
-        remarks.insert(0, f"{record.path} was edited since: only Treadle's own lines are taken out")
+    remarks = [] if sha256(then) == record.before else [f"{edited}only Treadle's own lines are taken out"]
     return Restored(record, now, then, remarks)
 
 

@@ -26,13 +26,15 @@ from treadle import __version__
 from treadle.admin.environment import JAR, RECORD, Contents, is_intact
 from treadle.admin.site_files import (
     BYTES_MAX,
-    Replaced,
+    INCLUDE,
+    OWN_SITE,
     Setting,
-    edit_site,
+    including,
     jar_in,
-    masked,
+    own_site,
     read_site,
     settings_of,
+    with_include,
     with_jar,
 )
 from treadle.config.reader import read_section
@@ -43,10 +45,10 @@ from treadle.files import own_as, read_regular, write_whole
 from treadle.shipped import templates
 
 NAME: Final = "installed.json"
-FORMAT: Final = 1
+FORMAT: Final = 2
 
-Kind = Literal["site", "env", "own"]
-"""A yarn-site.xml, a yarn-env.sh, or a file that is Treadle's alone."""
+Kind = Literal["site", "settings", "env", "own"]
+"""A yarn-site.xml, a treadle-site.xml, a yarn-env.sh, or another file that is Treadle's alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,6 @@ class FileRecord:
     """Did only installations change it between the first one and the last?"""
     backups: tuple[str, ...] = ()
     """Copies of the content before each installation, the first one first."""
-    replaced: tuple[Replaced, ...] = ()
-    added: tuple[tuple[str, str], ...] = ()
 
 
 _FILES: Final = TypeAdapter(list[FileRecord])
@@ -131,7 +131,7 @@ def installed_conf(prefix: Path) -> Path | None:
     """Return the folder of Hadoop's settings that an installation below a prefix has changed; None if none is known."""
     with suppress(UserError):  # the check of it reports that it cannot be read
         known = read_manifest(prefix)
-        folders = {path.parent for path in known.files if path.name == "yarn-site.xml"} if known else set()
+        folders = {path.parent for path in known.files if path.name == OWN_SITE} if known else set()
         return next(iter(folders)) if len(folders) == 1 else None
     return None
 
@@ -286,8 +286,6 @@ class FileChange:
     kind: Kind
     before: bytes | None
     after: bytes
-    replaced: tuple[Replaced, ...] = ()
-    added: tuple[tuple[str, str], ...] = ()
 
     def diff(self) -> Iterator[str]:
         """Yield the lines of a unified diff, without those around the changed ones."""
@@ -296,9 +294,10 @@ class FileChange:
         yield from difflib.unified_diff(old, self._shown(self.after), old_name, str(self.path), n=0, lineterm="")
 
     def _shown(self, data: bytes) -> list[str]:
-        """Return a file's lines; in a file of settings, values that Treadle does not own are masked."""
-        names = {each.name for each in self.replaced} | {name for name, _ in self.added}
-        return _lines(masked(self.path, data, names) if self.kind == "site" and data else data)
+        """Return a file's lines; of yarn-site.xml, whose lines may hold a secret, only the one that is Treadle's."""
+        if self.kind == "site":
+            return [INCLUDE] if INCLUDE.encode() in data else []
+        return data.decode("utf-8", "replace").splitlines()
 
 
 @dataclass(slots=True)
@@ -334,7 +333,8 @@ def plan_installation(options: Options, contents: Contents, known: Manifest | No
     Raises:
         UserError: the installation is not possible; nothing was changed.
     """
-    site_path = _real(options.conf / "yarn-site.xml")
+    site_path, own_path = options.conf / "yarn-site.xml", options.conf / OWN_SITE
+    real_path = _real(site_path)
     site = read_site(site_path)
     held = settings_of(site)
     _refuse_schedulers(held.get(CLASS_KEY))
@@ -363,9 +363,16 @@ def plan_installation(options: Options, contents: Contents, known: Manifest | No
     if new_script != script:
         _refuse_broken_script(env_path, script, new_script)
         plan.changes.append(FileChange(env_path, "env", script, new_script))
-    edit = edit_site(site, _wanted(options, held, config))
-    if edit.data != site.data:
-        plan.changes.append(FileChange(site_path, "site", site.data, edit.data, edit.replaced, edit.added))
+    content = content_of(own_path)
+    before = {} if content is None else {name: each.value for name, each in settings_of(read_site(own_path)).items()}
+    wanted = _wanted(options, held, config)
+    after = before | wanted
+    _refuse_overridden(including(site, after), wanted)
+    if after != before:
+        plan.changes.append(FileChange(own_path, "settings", content, own_site(after)))
+    changed = with_include(site)
+    if changed != site.data:
+        plan.changes.append(FileChange(real_path, "site", site.data, changed))
     _remark(plan, held)
     _refuse_unwritable(plan)
     return plan
@@ -377,7 +384,7 @@ def settings_in(conf: Path) -> Mapping[str, Setting]:
     Raises:
         UserError: the file cannot be read.
     """
-    return settings_of(read_site(_real(conf / "yarn-site.xml")))
+    return settings_of(read_site(conf / "yarn-site.xml"))
 
 
 def record_of(change: FileChange, backup: Path | None, known: FileRecord | None) -> FileRecord:
@@ -385,26 +392,29 @@ def record_of(change: FileChange, backup: Path | None, known: FileRecord | None)
     kept = () if backup is None else (str(backup),)
     if known is None:
         before, after = sha256(change.before), sha256(change.after)
-        return FileRecord(change.path, change.kind, before, after, True, kept, change.replaced, change.added)
-    replaced, added = {each.name: each for each in known.replaced}, dict(known.added)
-    for each in change.replaced:
-        if each.name in added:
-            added[each.name] = each.after
-        else:
-            first = replaced.get(each.name, each)
-            replaced[each.name] = Replaced(each.name, first.before, each.after)
+        return FileRecord(change.path, change.kind, before, after, True, kept)
     return replace(
         known,
         after=sha256(change.after),
         clean=known.clean and sha256(change.before) in {known.after, known.before},
         backups=(*known.backups, *kept),
-        replaced=tuple(replaced.values()),
-        added=tuple((added | dict(change.added)).items()),
     )
 
 
+def _refuse_overridden(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> None:
+    """Refuse values in treadle-site.xml that Hadoop would not use, for others in yarn-site.xml."""
+    for name, value in wanted.items():
+        now = settings[name]
+        if now.value.strip() != value.strip():
+            why = "is final and" if now.final else "comes after treadle-site.xml and"
+            raise UserError(
+                f"{now.file}:{now.line}: {name} {why} is '{now.value.strip()}'; make it '{value}' there, or "
+                "remove it, and try again"
+            )
+
+
 def _wanted(options: Options, held: Mapping[str, Setting], config: Path) -> dict[str, str]:
-    """Return the required settings of yarn-site.xml. The administrator's choices stay."""
+    """Return the required settings. The administrator's choices stay."""
     values = {CLASS_KEY: CLASS}
     if f"{PREFIX}mode" not in held:
         values[f"{PREFIX}mode"] = "observe_only"
@@ -583,13 +593,6 @@ def _real(path: Path) -> Path:
         raise UserError(f"{path}: {os.strerror(errno.ELOOP)}: links that lead in a circle") from error
     except OSError as error:
         raise UserError(f"{path} is a link: {error.filename}: {error.strerror}") from error
-
-
-def _lines(data: bytes) -> list[str]:
-    try:
-        return data.decode("utf-8").splitlines()
-    except UnicodeDecodeError:
-        return data.decode("latin-1").splitlines()
 
 
 _COMMAND: Final = "bin/treadle"

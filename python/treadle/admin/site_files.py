@@ -1,7 +1,7 @@
 """Hadoop's configuration files on a host.
 
-yarn-site.xml as bytes, by Hadoop's own rules, changes to it that leave every other byte as it is, and the lines in
-yarn-env.sh that put the shim's jar on the ResourceManager's class path.
+yarn-site.xml and the files that it includes, by Hadoop's own rules; treadle-site.xml, and the line in yarn-site.xml
+that includes it; the lines in yarn-env.sh that put the shim's jar on the ResourceManager's class path.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import codecs
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from xml.parsers import expat
@@ -25,31 +25,19 @@ INCLUDES_MAX: Final = 8
 BYTES_MAX: Final = 16 << 20
 """No file of settings is longer."""
 
-_SPACE: Final = b" \t"
-_ATTRIBUTES: Final = frozenset({"name", "value", "final"})
-"""Attributes of <property> that are read like elements of the same name; Hadoop ignores others."""
+_FIELDS: Final = frozenset({"name", "value", "final"})
+"""Of a <property>, as elements or as attributes; Hadoop ignores others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Property:
-    """One property and its position in a file."""
+class Setting:
+    """A definition of a key."""
 
-    name: str
     value: str
     final: bool
     """No later definition changes it."""
+    file: Path
     line: int
-    start: int
-    """Where its element begins, bytes."""
-    end: int
-    value_start: int
-    """Where the text of its value begins, bytes; -1 if there is no element for it."""
-    value_end: int
-
-    @property
-    def editable(self) -> bool:
-        """Has it a text that can be replaced?"""
-        return self.value_start >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +46,17 @@ class SiteFile:
 
     path: Path
     data: bytes
-    properties: tuple[Property | Path, ...]
-    """In the order of the file; a path is another file that is included there."""
+    properties: tuple[tuple[str, Setting] | Path, ...]
+    """Keys and values in the order of the file; a path is another file that is included there."""
     close: int
-    """Where the end tag of the root element begins, bytes; -1 if the root has none."""
-    root_start: int
-    root_end: int
-    """The end of the root's start tag."""
-
-    @property
-    def newline(self) -> str:
-        """The line ending of the file."""
-        return "\r\n" if b"\r\n" in self.data else "\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """The effective value of a key."""
-
-    value: str
-    final: bool
-    file: Path
-    line: int
-    property: Property | None = field(default=None, compare=False)
+    """Where the root's end tag begins, bytes; where the root ends if it is an empty element."""
 
 
 def read_site(path: Path) -> SiteFile:
     """Read a file.
 
     Raises:
-        UserError: it does not exist, or cannot be read and changed safely; the text has the line.
+        UserError: it does not exist, or cannot be read; the text has the line.
     """
     try:
         data = read_regular(path, BYTES_MAX)
@@ -106,16 +75,14 @@ def parse_site(path: Path, data: bytes) -> SiteFile:
     """
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UserError(f"{path} is in UTF-16, which is not edited; save it as UTF-8")
-    reader = _Reader(path, data)
+    reader = _Reader(path)
     try:
         reader.parser.Parse(data, True)
     except expat.ExpatError as error:
         raise UserError(f"{path}:{error.lineno}: {expat.ErrorString(error.code)}; put the XML right first") from error
     except (LookupError, ValueError) as error:  # an unknown encoding, or one of several bytes a letter
         raise UserError(f"{path}: its encoding cannot be edited ({error}); save it as UTF-8") from error
-    if not reader.seen_root:
-        raise UserError(f"{path} has no <configuration>; is it a file of Hadoop's settings?")
-    return SiteFile(path, data, tuple(reader.found), reader.close, reader.root_start, reader.root_end)
+    return SiteFile(path, data, tuple(reader.found), reader.close)
 
 
 def settings_of(file: SiteFile, depth: int = 0) -> dict[str, Setting]:
@@ -129,26 +96,24 @@ def settings_of(file: SiteFile, depth: int = 0) -> dict[str, Setting]:
         if isinstance(each, Path):
             if depth >= INCLUDES_MAX:
                 raise UserError(f"{file.path} includes files more than {INCLUDES_MAX} deep; is that a circle?")
-            more: Mapping[str, Setting] = settings_of(read_site(each), depth + 1)
+            more = settings_of(read_site(each), depth + 1)
         else:
-            more = {each.name: Setting(each.value, each.final, file.path, each.line, each)}
-        for name, setting in more.items():
-            if name not in held or not held[name].final:
-                held[name] = setting
+            more = dict([each])
+        held |= {name: setting for name, setting in more.items() if name not in held or not held[name].final}
     return held
 
 
 class _Reader:
-    """Gathers properties, with the places of their bytes, while expat reads."""
+    """Gathers properties while expat reads."""
 
-    def __init__(self, path: Path, data: bytes) -> None:
-        self._path, self._data = path, data
-        self.found: list[Property | Path] = []
-        self.close = self.root_start = self.root_end = -1
-        self.seen_root = False
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.found: list[tuple[str, Setting] | Path] = []
+        self.close = 0
         self._open: list[str] = []
         self._text: list[str] = []
-        self._fields: dict[str, Any] = {}
+        self._fields: dict[str, str] = {}
+        self._line = 0
         self._missing = ""
         """A note on a missing file that an open <include> names; empty if the file exists."""
         self._in_fallback = False
@@ -172,63 +137,38 @@ class _Reader:
             raise UserError(f"{self._path} is in {encoding}, which is not edited; save it as UTF-8")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        local, at = name.rpartition(" ")[2], self.parser.CurrentByteIndex
-        if not self._open:
-            self.seen_root, self.root_start, self.root_end = True, at, self._tag_end(at)
-            if local != "configuration":
-                raise UserError(f"{self._path}: its root is <{local}>, not <configuration>")
+        local = name.rpartition(" ")[2]
+        if not self._open and local != "configuration":
+            raise UserError(f"{self._path}: its root is <{local}>, not <configuration>")
         if local == "property":
-            self._fields = {
-                "start": at,
-                "opened": self._tag_end(at),
-                "line": self.parser.CurrentLineNumber,
-                **{key: text for key, text in attributes.items() if key in _ATTRIBUTES},
-            }
+            self._line = self.parser.CurrentLineNumber
+            self._fields = {key: text for key, text in attributes.items() if key in _FIELDS}
         elif local == "include" and attributes.get("href"):
             self._include(attributes["href"])
         elif local == "fallback":
             self._in_fallback = True
-        elif local == "value" and "start" in self._fields:
-            self._fields["value_start"] = self._tag_end(at)
         self._text.clear()
         self._open.append(local)
 
     def _end(self, name: str) -> None:
-        local, at = name.rpartition(" ")[2], self.parser.CurrentByteIndex
+        local = name.rpartition(" ")[2]
         self._open.pop()
-        text = "".join(self._text)
         if not self._open:
-            self.close = -1 if self._is_empty(self.root_end) else at
-        elif local in {"name", "value", "final"} and "start" in self._fields:
-            self._fields[local] = text
-            if local == "value":
-                empty = self._is_empty(self._fields["value_start"])
-                self._fields |= {"value_start": -1} if empty else {"value_end": at}
-        elif local == "property" and "start" in self._fields:
-            self._finish(at)
+            self.close = self.parser.CurrentByteIndex
+        elif local in _FIELDS:
+            self._fields[local] = "".join(self._text)
+        elif local == "property":
+            self._finish()
         elif local == "include":
             if self._missing and not self._in_fallback:
                 raise UserError(self._missing)
             self._missing, self._in_fallback = "", False
-        if local not in {"name", "value", "final"}:
-            self._text.clear()
 
-    def _finish(self, at: int) -> None:
-        fields, self._fields = self._fields, {}
-        name, opened = str(fields.get("name", "")).strip(), fields["opened"]
+    def _finish(self) -> None:
+        name = self._fields.get("name", "").strip()
         if name and (self._missing or not self._in_fallback):  # by the rule of Hadoop's Configuration
-            self.found.append(
-                Property(
-                    name,
-                    str(fields.get("value", "")),
-                    str(fields.get("final", "")).strip().lower() == "true",
-                    fields["line"],
-                    fields["start"],
-                    opened if self._is_empty(opened) else self._tag_end(at),
-                    fields.get("value_start", -1),
-                    fields.get("value_end", -1),
-                )
-            )
+            final = self._fields.get("final", "").strip().lower() == "true"
+            self.found.append((name, Setting(self._fields.get("value", ""), final, self._path, self._line)))
 
     def _include(self, href: str) -> None:
         path = self._path.parent / href.removeprefix("file://")
@@ -243,229 +183,63 @@ class _Reader:
         if "://" in href and not href.startswith("file://"):
             raise UserError(self._missing)  # a server's, which may be there for the ResourceManager
 
-    def _is_empty(self, tag_end: int) -> bool:
-        """Is the tag that ends there an element of its own, as <value/>? expat tells its end where the tag ends."""
-        return self._data.endswith(b"/>", 0, tag_end)
 
-    def _tag_end(self, at: int) -> int:
-        """Return where the tag ends that begins at a place: after its >, those in quotes aside."""
-        quote = 0
-        for index in range(at, len(self._data)):
-            byte = self._data[index]
-            if quote:
-                quote = 0 if byte == quote else quote
-            elif byte in b"\"'":
-                quote = byte
-            elif byte == ord(">"):
-                return index + 1
-        return len(self._data)
+OWN_SITE: Final = "treadle-site.xml"
+"""The file of Treadle's settings, in the folder of yarn-site.xml."""
+
+INCLUDE: Final = f'<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="{OWN_SITE}"><xi:fallback/></xi:include>'
+"""The line in yarn-site.xml. Hosts that have this yarn-site.xml without the other file need the fallback."""
+
+_INCLUDED: Final = re.compile(
+    rb"<!--.*?-->|((?:(?<=[\r\n])[ \t]*)?%b(?:\r\n|\n)?)" % re.escape(INCLUDE.encode()), re.DOTALL
+)
 
 
-def line_start(data: bytes, at: int) -> int:
-    """Return where the line begins if only blanks precede a position, else the position itself."""
-    start = at
-    while start > 0 and data[start - 1] in _SPACE:
-        start -= 1
-    return start if start == 0 or data[start - 1] in b"\r\n" else at
+def with_include(file: SiteFile) -> bytes:
+    """Return a yarn-site.xml that includes `OWN_SITE` after its own properties; each other byte stays."""
+    data, close = file.data, file.close
+    if data != without_include(data):
+        return data
+    newline = b"\r\n" if b"\r\n" in data else b"\n"
+    line = INCLUDE.encode() + newline
+    if not data.startswith(b"</", close):
+        opened = data[:close].removesuffix(b"/>").rstrip() + b">" + newline
+        return opened + b"  " + line + b"</configuration>" + data[close:]
+    before = data[:close].rstrip(b" \t")
+    if before.endswith((b"\r", b"\n")):
+        return before + b"  " + line + data[len(before) :]
+    return data[:close] + line + data[close:]
 
 
-def line_end(data: bytes, at: int) -> int:
-    """Return where the next line begins if only blanks follow a position, else the position itself."""
-    end = at
-    while end < len(data) and data[end] in _SPACE:
-        end += 1
-    if data.startswith(b"\r\n", end):
-        return end + 2
-    return end + 1 if end < len(data) and data[end] in b"\r\n" else at
+def without_include(data: bytes) -> bytes:
+    """Return a yarn-site.xml without the line of `with_include`; comments stay."""
+    return _INCLUDED.sub(lambda found: b"" if found[1] else found[0], data)
 
 
-def whole_lines(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return from where to where to cut so that no empty line is left where nothing else stood on it."""
-    begin = line_start(data, start)
-    return begin, line_end(data, end) if begin == 0 or data[begin - 1] in b"\r\n" else end
+def own_site(values: Mapping[str, str]) -> bytes:
+    """Return `OWN_SITE` with these settings."""
+    return f"{_HEAD}<configuration>\n{_entries(values)}</configuration>\n".encode("ascii", "xmlcharrefreplace")
 
 
-BEGIN: Final = "<!-- treadle: begin. Written by treadle install; treadle uninstall takes it out. -->"
-END: Final = "<!-- treadle: end -->"
-_COMMENT: Final = re.compile(rb"<!--.*?-->", re.DOTALL)
-_BLOCK: Final = re.compile(re.escape(BEGIN.encode()) + rb"(.*?)" + re.escape(END.encode()), re.DOTALL)
+def including(site: SiteFile, values: Mapping[str, str]) -> dict[str, Setting]:
+    """Return the settings of a yarn-site.xml after `with_include` as if `OWN_SITE` had these."""
+    body = _entries(values).encode("ascii", "xmlcharrefreplace")
+    data = _INCLUDED.sub(lambda found: body if found[1] else found[0], with_include(site))
+    return settings_of(parse_site(site.path, data))
 
 
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """A value that was there and is another now."""
-
-    name: str
-    before: str
-    """The bytes between the tags, each as the letter of the same number."""
-    after: str
+def _entries(values: Mapping[str, str]) -> str:
+    return "".join(
+        f"  <property>\n    <name>{escape(name)}</name>\n    <value>{escape(value)}</value>\n  </property>\n"
+        for name, value in values.items()
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class SiteEdit:
-    """A file's new content."""
-
-    data: bytes
-    replaced: tuple[Replaced, ...]
-    added: tuple[tuple[str, str], ...]
-    """Keys and values that were not in the file."""
-
-
-def edit_site(file: SiteFile, wanted: Mapping[str, str]) -> SiteEdit:
-    """Return a file in which keys have values: changed in place if they exist, else added in a block at the end.
-
-    Raises:
-        UserError: Hadoop would use another value, whichever value this file has.
-    """
-    held = settings_of(file)
-    cuts: list[tuple[int, int, bytes]] = []
-    replaced: list[Replaced] = []
-    added: dict[str, str] = {}
-    for name, value in wanted.items():
-        now = held.get(name)
-        if now is not None and now.value.strip() == value:
-            continue
-        own = now.property if now is not None and now.file == file.path else None
-        if own is not None and own.editable:
-            before = file.data[own.value_start : own.value_end]
-            cuts.append((own.value_start, own.value_end, _text(value)))
-            replaced.append(Replaced(name, before.decode("latin-1"), value))
-        elif now is not None and now.final:
-            raise UserError(
-                f"{now.file}:{now.line}: {name} is final and is '{now.value.strip()}'; make it '{value}' there, or not "
-                "final, and try again"
-            )
-        else:
-            added[name] = value
-    data = _cut(file.data, cuts)
-    if added:
-        data = _with_block(parse_site(file.path, data), added)
-    _check(file.path, data, wanted)
-    return SiteEdit(data, tuple(replaced), tuple(added.items()))
-
-
-def take_back(
-    path: Path, data: bytes, replaced: Sequence[Replaced], added: Sequence[tuple[str, str]]
-) -> tuple[bytes, list[str]]:
-    """Return a file without the changes of an edit, even if others edited it since, and remarks for the user.
-
-    Raises:
-        UserError: it is not a file of properties any more.
-    """
-    remarks: list[str] = []
-    file = parse_site(path, data)
-    data = _without_added(file, added, remarks)
-    file = parse_site(path, data)
-    cuts = []
-    for each in replaced:
-        own = [one for one in file.properties if isinstance(one, Property) and one.name == each.name and one.editable]
-        ours = [one for one in own if one.value.strip() == each.after]
-        cuts += [(one.value_start, one.value_end, each.before.encode("latin-1")) for one in ours]
-        if not ours:
-            now = f"'{own[-1].value.strip()}'" if own else "not there any more"
-            remarks.append(f"{each.name} is {now}, not what Treadle wrote: left as it is")
-    return _cut(data, cuts), remarks
-
-
-def masked(path: Path, data: bytes, names: Collection[str]) -> bytes:
-    """Return a file for a reader: values of other keys than ``names``, and comments of others, are dots.
-
-    Raises:
-        UserError: it is not a file of properties.
-    """
-    cuts = [
-        (found.start(), found.end(), b"<!-- ... -->" + b"\n" * found[0].count(b"\n"))
-        for found in _COMMENT.finditer(data)
-        if not found[0].startswith(b"<!-- treadle: ")
-    ]
-    for each in parse_site(path, data).properties:
-        if isinstance(each, Path) or each.name in names:
-            continue
-        start, end = (each.value_start, each.value_end) if each.editable else (each.start, each.end)
-        lines = b"\n" * data.count(b"\n", start, end)
-        shown = b"..." if each.editable else b'<property name="' + _text(each.name) + b'" .../>'
-        cuts = [cut for cut in cuts if not start <= cut[0] < end]
-        if not any(cut[0] <= start < cut[1] for cut in cuts):
-            cuts.append((start, end, shown + lines))
-    return _cut(data, cuts)
-
-
-def _without_added(file: SiteFile, added: Sequence[tuple[str, str]], remarks: list[str]) -> bytes:
-    block, wrote = _BLOCK.search(file.data), dict(added)
-    cuts = []
-    gone, others = set[str](), dict[str, str]()
-    for each in file.properties:
-        if isinstance(each, Path):
-            continue
-        inside = block is not None and block.start() <= each.start < block.end()
-        value = each.value.strip()
-        if each.name not in wrote:
-            if inside:
-                remarks.append(f"{each.name} is not a property of Treadle, though it was among its lines: left there")
-        elif inside or value == wrote[each.name]:
-            cuts.append((*whole_lines(file.data, each.start, each.end), b""))
-            others.pop(each.name, None)
-            gone.add(each.name)
-            if value != wrote[each.name]:
-                remarks.append(f"{each.name} was '{value}': taken out with what Treadle wrote")
-        elif each.name not in gone:
-            others[each.name] = f"{each.name} is '{value}', not what Treadle wrote: left as it is"
-    remarks += others.values()
-    if block is not None:
-        begin, end = block.start() + len(BEGIN.encode()), block.end() - len(END.encode())
-        for start, stop in ((block.start(), begin), (end, block.end())):
-            cuts.append((line_start(file.data, start), line_end(file.data, stop), b""))
-    return _cut(file.data, cuts)
-
-
-def _with_block(file: SiteFile, added: Mapping[str, str]) -> bytes:
-    newline, indent = file.newline, _indent(file)
-    lines = [f"{indent}{BEGIN}"]
-    for name, value in added.items():
-        lines += [
-            f"{indent}<property>",
-            f"{indent * 2}<name>{name}</name>",
-            f"{indent * 2}<value>{_text(value).decode('ascii')}</value>",
-            f"{indent}</property>",
-        ]
-    lines.append(f"{indent}{END}")
-    block = "".join(f"{line}{newline}" for line in lines).encode("ascii")
-    if file.close < 0:
-        start = file.data[file.root_start : file.root_end].rstrip(b"/> \t\r\n")
-        opened = start + b">" + newline.encode() + block + b"</configuration>"
-        return file.data[: file.root_start] + opened + file.data[file.root_end :]
-    at = line_start(file.data, file.close)
-    if at == file.close and not (at == 0 or file.data[at - 1] in b"\r\n"):
-        block = block.removeprefix(indent.encode())
-    return file.data[:at] + block + file.data[at:]
-
-
-def _indent(file: SiteFile) -> str:
-    for each in file.properties:
-        if isinstance(each, Property):
-            start = line_start(file.data, each.start)
-            if start < each.start:
-                return file.data[start : each.start].decode("ascii")
-    return "  "
-
-
-def _text(value: str) -> bytes:
-    return escape(value).encode("ascii", "xmlcharrefreplace")
-
-
-def _cut(data: bytes, cuts: Sequence[tuple[int, int, bytes]]) -> bytes:
-    for start, end, instead in sorted(cuts, reverse=True):
-        data = data[:start] + instead + data[end:]
-    return data
-
-
-def _check(path: Path, data: bytes, wanted: Mapping[str, str]) -> None:
-    """Make sure that Hadoop will read the wanted values from a file that is about to be written."""
-    held = settings_of(parse_site(path, data))
-    for name, value in wanted.items():
-        if name not in held or held[name].value.strip() != value:
-            raise UserError(f"{path}: {name} cannot be set in a file of this form; set it to '{value}' by hand")
-
+_HEAD: Final = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n'
+    "<!-- Treadle's settings, which yarn-site.xml includes. The next `treadle install` keeps what you set, but for "
+    "comments. -->\n"
+)
 
 _BEGIN: Final = "# treadle: begin. Written by treadle install; treadle uninstall takes it out."
 _JOINED: Final = " The line before it had no end."

@@ -42,7 +42,7 @@ from treadle.admin.plan import (
     put,
     sidecar_users,
 )
-from treadle.admin.site_files import REQUIREMENTS, jar_in, with_jar
+from treadle.admin.site_files import INCLUDE, REQUIREMENTS, jar_in, with_jar
 from treadle.cli.main import run
 from treadle.errors import UserError
 
@@ -58,7 +58,8 @@ def test_an_installation_is_in_place_and_its_end_is_as_the_beginning(conf: Path,
         "yarn.scheduler.treadle.python.command": f"{prefix}/{release}/bin/treadle",
         "yarn.scheduler.treadle.config.file": f"{prefix}/etc/treadle.yaml",
     }
-    assert (conf / "yarn-site.xml").read_bytes().startswith(SITE[: SITE.index(b"</configuration>")])
+    line = f"  {INCLUDE}\n</configuration>".encode()
+    assert (conf / "yarn-site.xml").read_bytes() == SITE.replace(b"</configuration>", line)
     assert (conf / "yarn-site.xml").stat().st_mode & 0o777 == 0o640
     assert (conf / "yarn-env.sh").stat().st_mode & 0o777 == 0o755
     assert (conf / "yarn-site.xml.treadle-20261123-073000").read_bytes() == SITE
@@ -137,6 +138,8 @@ def test_an_upgrade_keeps_the_other_release_and_names_its_own(
 ) -> None:
     before = snapshot(tmp_path)
     put_in_place(conf)
+    enforce(conf)
+    site = (conf / "yarn-site.xml").read_bytes()
     for module in (install, plan):
         monkeypatch.setattr(module, "__version__", "9.9.9")
     planned = plan_of(options(conf))
@@ -144,6 +147,8 @@ def test_an_upgrade_keeps_the_other_release_and_names_its_own(
     put_in_place(conf)
     prefix = tmp_path / "opt"
     assert values(conf)["yarn.scheduler.treadle.python.command"] == f"{prefix}/9.9.9/bin/treadle"
+    assert values(conf)["yarn.scheduler.treadle.mode"] == "enforce"
+    assert (conf / "yarn-site.xml").read_bytes() == site, "only treadle-site.xml changes"
     jars = [f"{prefix}/9.9.9/lib/treadle-{name}.jar" for name in ("shim", "requirements")]
     assert ":".join(jars) in (conf / "yarn-env.sh").read_text()
     assert (prefix / "current").readlink() == Path("9.9.9")
@@ -194,7 +199,8 @@ def test_a_damaged_environment_is_made_anew(conf: Path, tmp_path: Path) -> None:
 def test_what_an_administrator_changed_since_stays(conf: Path, tmp_path: Path) -> None:
     put_in_place(conf)
     site, script = conf / "yarn-site.xml", conf / "yarn-env.sh"
-    site.write_bytes(site.read_bytes().replace(b"Ask Ann", b"Ask Bob").replace(b"observe_only", b"enforce"))
+    site.write_bytes(site.read_bytes().replace(b"Ask Ann", b"Ask Bob"))
+    enforce(conf)
     script.write_bytes(script.read_bytes() + b"export MORE=1\n")
     yaml = written(tmp_path / "opt" / "etc" / "treadle.yaml", "seed: 3\n")
     said = take_out(conf)
@@ -202,17 +208,22 @@ def test_what_an_administrator_changed_since_stays(conf: Path, tmp_path: Path) -
     assert script.read_bytes() == ENV + b"export MORE=1\n"
     assert yaml.read_text() == "seed: 3\n"
     assert f"{site} was edited since: only Treadle's own lines are taken out" in said
-    assert "yarn.scheduler.treadle.mode was 'enforce': taken out with what Treadle wrote" in said
+    assert f"{conf}/treadle-site.xml was edited since: it goes, for nothing includes it any more" in said
+    assert not (conf / "treadle-site.xml").exists()
     assert f"{yaml} was edited since: it stays" in said
     assert (conf / "yarn-site.xml.treadle-20261123-073000").read_bytes() == SITE
 
 
-def test_the_mode_alone_changed_gives_the_file_of_before(conf: Path) -> None:
+def enforce(conf: Path) -> None:
+    own = conf / "treadle-site.xml"
+    own.write_bytes(own.read_bytes().replace(b"observe_only", b"enforce"))
+
+
+def test_the_mode_alone_changed_gives_the_files_of_before(conf: Path) -> None:
     put_in_place(conf)
-    site = conf / "yarn-site.xml"
-    site.write_bytes(site.read_bytes().replace(b"observe_only", b"enforce"))
+    enforce(conf)
     take_out(conf)
-    assert site.read_bytes() == SITE
+    assert (conf / "yarn-site.xml").read_bytes() == SITE
     assert sorted(path.name for path in conf.iterdir()) == ["capacity-scheduler.xml", "yarn-env.sh", "yarn-site.xml"]
 
 
@@ -245,13 +256,42 @@ def test_what_is_set_already_stays(conf: Path, tmp_path: Path) -> None:
     assert (conf / "yarn-site.xml").read_bytes() == site
 
 
+def test_a_value_that_hadoop_would_use_instead_is_refused_with_its_line(conf: Path, tmp_path: Path) -> None:
+    entry = f"<property><name>{CLASS_KEY}</name><value/>{{}}</property>\n"
+    (conf / "yarn-site.xml").write_bytes(
+        SITE.replace(b"</configuration>", f"{entry.format('<final>true</final>')}</configuration>".encode())
+    )
+    before = snapshot(tmp_path)
+    with pytest.raises(UserError, match=rf"yarn-site\.xml:5: {CLASS_KEY} is final and is ''; make it '{CLASS}' there"):
+        put_in_place(conf)
+    assert snapshot(tmp_path) == before
+    later = f"{INCLUDE}\n{entry.format('')}</configuration>".encode()
+    (conf / "yarn-site.xml").write_bytes(SITE.replace(b"</configuration>", later))
+    with pytest.raises(UserError, match=r"comes after treadle-site\.xml and is ''"):
+        put_in_place(conf)
+
+
+def test_a_file_of_settings_that_was_there_comes_back(conf: Path, tmp_path: Path) -> None:
+    written(
+        conf / "treadle-site.xml",
+        "<configuration><property><name>yarn.scheduler.treadle.tick-ms</name><value>&#228;</value></property>"
+        "</configuration>",
+    )
+    before = snapshot(tmp_path)
+    put_in_place(conf)
+    assert values(conf)["yarn.scheduler.treadle.tick-ms"] == "ä"
+    take_out(conf)
+    assert snapshot(tmp_path) == before
+
+
 def test_a_link_to_the_file_stays_one(conf: Path, tmp_path: Path) -> None:
     real = tmp_path / "real.xml"
     (conf / "yarn-site.xml").rename(real)
     (conf / "yarn-site.xml").symlink_to(real)
     put_in_place(conf)
     assert (conf / "yarn-site.xml").is_symlink()
-    assert CLASS.encode() in real.read_bytes()
+    assert INCLUDE.encode() in real.read_bytes()
+    assert values(conf)[CLASS_KEY] == CLASS, "by the folder of the link, as Hadoop finds it"
     take_out(conf)
     assert real.read_bytes() == SITE
 
