@@ -23,7 +23,7 @@ from treadle import __version__
 from treadle.admin import hadoop
 from treadle.admin.doctor import CHECKS, chosen_checks
 from treadle.admin.hadoop import Facts
-from treadle.admin.plan import CLASS, CLASS_KEY
+from treadle.admin.plan import CLASS, CLASS_KEY, FORMAT
 from treadle.cli.main import run
 from treadle.compiled import cache_folder
 from treadle.compiled.functions import folder_name
@@ -396,7 +396,7 @@ def test_an_installation_that_was_changed_fails(tmp_path: Path) -> None:
     assert found(facts, "installation")[0][0] == "skipped"
     release = tmp_path / "opt" / __version__
     release.mkdir(parents=True)
-    known = {"format": 1, "release": __version__, "user": "yarn", "releases": [], "folders": [], "files": []}
+    known = {"format": FORMAT, "release": __version__, "user": "yarn", "releases": [], "folders": [], "files": {}}
     (tmp_path / "opt" / "installed.json").write_text(json.dumps(known))
     status, text, remedy = found(facts, "installation")[0]
     assert (status, remedy) == ("fail", "run the same `treadle install` again")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -67,17 +67,18 @@ def managers_of(facts: Facts) -> tuple[list[Manager], list[Finding]]:
     return managers, failed
 
 
-def _unreached(failed: list[Finding], facts: Facts) -> Iterator[Finding]:
-    """Yield once why ResourceManagers cannot be checked, even if the check `reach` was not selected."""
+def _asked(facts: Facts) -> Generator[Finding, None, list[Manager]]:
+    """Return the ResourceManagers that answer; yield once why others do not, even if `reach` was not selected."""
+    managers, failed = managers_of(facts)
     if not facts.unreached_shown:
         facts.unreached_shown = True
         yield from failed
+    return managers
 
 
 def reach(facts: Facts) -> Iterator[Finding]:
     """Look whether every ResourceManager answers, and one of them is active."""
-    managers, failed = managers_of(facts)
-    yield from _unreached(failed, facts)
+    managers = yield from _asked(facts)
     for each in managers:
         yield Finding("ok", f"{each.name} is {each.state.lower()}")
     active = [each for each in managers if each.state == "ACTIVE"]
@@ -93,8 +94,7 @@ def reach(facts: Facts) -> Iterator[Finding]:
 
 def modes(facts: Facts) -> Iterator[Finding]:
     """Check the mode of each shim and its complaints."""
-    managers, failed = managers_of(facts)
-    yield from _unreached(failed, facts)
+    managers = yield from _asked(facts)
     if not managers:
         yield Finding("skipped", "no ResourceManager answers")
     for each in managers:
@@ -143,8 +143,7 @@ def _mode(manager: Manager) -> Iterator[Finding]:
 
 def clock(facts: Facts) -> Iterator[Finding]:
     """Look how far this host's clock is from those of the ResourceManagers."""
-    managers, failed = managers_of(facts)
-    yield from _unreached(failed, facts)
+    managers = yield from _asked(facts)
     known = [(each.name, each.skew_s) for each in managers if each.skew_s is not None]
     if not known:
         yield Finding("skipped", "no ResourceManager reports its time")
@@ -156,8 +155,7 @@ def clock(facts: Facts) -> Iterator[Finding]:
 
 def lease(facts: Facts) -> Iterator[Finding]:
     """Look how engines have held their leases since the ResourceManager started."""
-    managers, failed = managers_of(facts)
-    yield from _unreached(failed, facts)
+    managers = yield from _asked(facts)
     active = [each for each in managers if each.treadle]
     if not active:
         yield Finding("skipped", "no ResourceManager answers that runs with Treadle")

@@ -194,25 +194,6 @@ def may_write(path: Path, uid: int) -> bool:
     return bool(status.st_mode & (0o200 if status.st_uid == uid else 0o002))
 
 
-KEYS: Final = (
-    "mode",
-    "lease-ms",
-    "starvation-ms",
-    "starvation-hold-ms",
-    "tick-ms",
-    "sidecar",
-    "python.command",
-    "config.file",
-    "sidecar.log-file",
-    "sidecar.start-timeout-ms",
-    "sidecar.connection-file",
-    "sidecar.user",
-    "frame.max-bytes",
-    "proposals.max",
-    "batch.size",
-    "engine.class",
-    "node-stale-ms",
-)
 NUMBERS: Final = {
     "lease-ms": (100, 600_000),
     "starvation-ms": (0, 86_400_000),
@@ -224,6 +205,18 @@ NUMBERS: Final = {
     "node-stale-ms": (0, 3_600_000),
 }
 """The least and the most of each number; of `tick-ms` the most is a quarter of the lease."""
+KEYS: Final = (
+    *NUMBERS,
+    "mode",
+    "tick-ms",
+    "sidecar",
+    "python.command",
+    "config.file",
+    "sidecar.log-file",
+    "sidecar.connection-file",
+    "sidecar.user",
+    "engine.class",
+)
 _LEASE_MS: Final = 2000
 SIDECARS: Final = ("managed", "external")
 MODES: Final = ("off", "observe_only", "enforce")

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -239,8 +239,7 @@ def _carry_out(
         say(f"copying the environment to {options.target}")
         leftovers.append(_place_environment(plan, undo, signals))
     _make_own_folders(plan, manifest, undo)
-    before, after = _split(plan.changes)
-    for change in before:
+    for change in (each for each in plan.changes if each.kind == "own"):
         _apply(change, now, manifest, undo, say)
     if plan.makes_environment or plan.makes_kernels:
         say(f"compiling the engine's kernels as {options.user} (a minute or two)")
@@ -249,17 +248,11 @@ def _carry_out(
     if plan.links:
         _link(options, undo)
     # yarn-site.xml comes last: all settings of a ResourceManager are in place.
-    for change in after:
+    for change in (each for each in plan.changes if each.kind != "own"):
         signals.check()
         _apply(change, now, manifest, undo, say)
     signals.check()
     manifest.save()
-
-
-def _split(changes: Sequence[FileChange]) -> tuple[list[FileChange], list[FileChange]]:
-    """Return the changes of Treadle's own files, and those of files that Hadoop reads."""
-    own = [change for change in changes if change.kind == "own"]
-    return own, [change for change in changes if change.kind != "own"]
 
 
 def _place_environment(plan: Plan, undo: ExitStack, signals: Signals) -> Path:

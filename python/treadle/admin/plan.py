@@ -67,9 +67,6 @@ class FileRecord:
     """Copies of the content before each installation, the first one first."""
 
 
-_FILES: Final = TypeAdapter(list[FileRecord])
-
-
 @dataclass(slots=True)
 class Manifest:
     """The record of all changes below a prefix and elsewhere."""
@@ -81,6 +78,7 @@ class Manifest:
     folders: list[Path] = field(default_factory=list)
     """Folders that were made, the outer ones first."""
     releases: list[str] = field(default_factory=list)
+    format: int = FORMAT
 
     def save(self) -> None:
         """Write it.
@@ -88,15 +86,11 @@ class Manifest:
         Raises:
             OSError: it cannot be written.
         """
-        plain = {
-            "format": FORMAT,
-            "release": self.release,
-            "user": self.user,
-            "releases": self.releases,
-            "folders": [str(folder) for folder in self.folders],
-            "files": _FILES.dump_python(list(self.files.values()), mode="json"),
-        }
-        write_whole(self.prefix / NAME, json.dumps(plain, indent=1) + "\n", lambda file: os.fchmod(file, 0o644))
+        text = _MANIFEST.dump_json(self, indent=1) + b"\n"
+        write_whole(self.prefix / NAME, text, lambda file: os.fchmod(file, 0o644))
+
+
+_MANIFEST: Final = TypeAdapter(Manifest)
 
 
 def read_manifest(prefix: Path) -> Manifest | None:
@@ -110,15 +104,7 @@ def read_manifest(prefix: Path) -> Manifest | None:
         plain = json.loads(path.read_text())
         if plain["format"] != FORMAT:
             raise UserError(f"{path} was written by another release of Treadle; use the `treadle` of that one")
-        files = _FILES.validate_python(plain["files"])
-        return Manifest(
-            prefix,
-            str(plain["release"]),
-            str(plain["user"]),
-            {each.path: each for each in files},
-            [Path(each) for each in plain["folders"]],
-            [str(each) for each in plain["releases"]],
-        )
+        return _MANIFEST.validate_python(plain | {"prefix": prefix})
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -6,15 +6,12 @@ import logging
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from treadle.cli._options import DEFAULT_RM, CaOption, ConfigOption, RmOption
 from treadle.errors import UserError, install_extra
-
-if TYPE_CHECKING:
-    from treadle.dashboard.server import Parts
 
 app = typer.Typer()
 
@@ -83,16 +80,12 @@ def dashboard(
             )
             questions = ExplainRequests(reader, lambda application: _explain(application, rm, ca, config))
             parts = Parts(collector, board, history, questions, addresses(bind, port, url or ()), doorkeeper)
-            _announce(parts, rm, f"http://{bind}:{port}", url or [], token)
+            listens = ", ".join([f"http://{bind}:{port}", *(url or ())])
+            typer.echo(f"the cluster of {rm} is shown at {listens}; log in with the token in {token}")
+            typer.echo(f"history: {history.path}; Ctrl-C ends it")
             server_of(parts).run([listening])
     finally:
         history.close()
-
-
-def _announce(parts: Parts, rm: str, listens: str, urls: list[str], token: Path) -> None:
-    """Print where the pages are, and whether there is anything to show."""
-    typer.echo(f"the cluster of {rm} is shown at {', '.join([listens, *urls])}; log in with the token in {token}")
-    typer.echo(f"history: {parts.history.path}; Ctrl-C ends it")
 
 
 def _need_extra() -> None:
@@ -149,7 +142,9 @@ def _held(rm: str, ca: Path | None, config: Path | None) -> list[dict[str, Any]]
     Raises:
         UserError: it cannot be asked.
     """
-    answer = _ask({"held": True}, rm, ca, config)
+    from treadle.cli.explain import ask_sidecar_of
+
+    answer = ask_sidecar_of(rm, ca, {"held": True}, config)
     if not isinstance(answer.get("held"), list):
         raise UserError(
             f"the sidecar does not show which nodes it keeps: {answer.get('error', 'it answers something else')}"
@@ -158,10 +153,6 @@ def _held(rm: str, ca: Path | None, config: Path | None) -> list[dict[str, Any]]
 
 
 def _explain(application: str, rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
-    return _ask({"application": application, "ask": None, "node": ""}, rm, ca, config)
-
-
-def _ask(question: dict[str, Any], rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
     from treadle.cli.explain import ask_sidecar_of
 
-    return ask_sidecar_of(rm, ca, question, config)
+    return ask_sidecar_of(rm, ca, {"application": application, "ask": None, "node": ""}, config)

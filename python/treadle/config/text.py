@@ -99,14 +99,6 @@ def _comment(text: str, indent: str = "") -> list[str]:
     return [f"{indent}# {line}" for line in wrap(text, _WIDTH - len(indent))]
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Lines of a section, from 0, the end excluded."""
-
-    begin: int
-    end: int
-
-
 def section_values(text: str) -> dict[str, Any]:
     """Return the values of each section of a valid text."""
     value = yaml.safe_load(text)
@@ -127,7 +119,7 @@ def without_section(file: str, text: str, name: str) -> str:
     lines = text.splitlines(keepends=True)
     block = _blocks(file, text).get(name)
     if block is not None:
-        lines[block.begin : block.end] = ["\n"] * (block.end - block.begin)
+        lines[block] = ["\n"] * (block.stop - block.start)
     return "".join(lines)
 
 
@@ -161,9 +153,9 @@ def _with_section(file: str, text: str, other: str, name: str) -> str:
     blocks = _blocks(file, text)
     lines = text.splitlines(keepends=True) if blocks or _is_empty(text) else []
     if name in blocks:
-        lines[blocks[name].begin : blocks[name].end] = new
+        lines[blocks[name]] = new
         return "".join(lines)
-    at = max((block.end for block in blocks.values()), default=len(lines))
+    at = max((block.stop for block in blocks.values()), default=len(lines))
     if at and not lines[at - 1].endswith("\n"):
         lines[at - 1] += "\n"
     return "".join([*lines[:at], *new, *lines[at:]])
@@ -179,7 +171,7 @@ def _lines_of(text: str, name: str) -> list[str]:
         return written.splitlines(keepends=True)
     if block is None:
         return []
-    lines = text.splitlines(keepends=True)[block.begin : block.end]
+    lines = text.splitlines(keepends=True)[block]
     return [*lines[:-1], lines[-1].rstrip("\r\n") + "\n"]
 
 
@@ -188,8 +180,8 @@ def _is_empty(text: str) -> bool:
     return yaml.compose(text, Loader=yaml.SafeLoader) is None
 
 
-def _blocks(file: str, text: str) -> dict[str, _Block]:
-    """Return the location of each section; a text that is only ``null`` has none.
+def _blocks(file: str, text: str) -> dict[str, slice]:
+    """Return the lines of each section, from 0; a text that is only ``null`` has none.
 
     Raises:
         UserError: the text is not a block of `key: value` lines.
@@ -206,7 +198,7 @@ def _blocks(file: str, text: str) -> dict[str, _Block]:
     blocks = {}
     for key, value in root.value:
         end = max(_last_line(value), key.end_mark.line) + 1
-        blocks[str(key.value)] = _Block(key.start_mark.line, _with_comments(lines, end))
+        blocks[str(key.value)] = slice(key.start_mark.line, _with_comments(lines, end))
     return blocks
 
 

@@ -13,7 +13,6 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -157,7 +156,7 @@ class History:
         self._records = 0
         self._held = _hold(path)
         try:
-            self._base = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._base = sqlite3.connect(path, check_same_thread=False, isolation_level="IMMEDIATE")
             try:
                 self._open()
             except BaseException:
@@ -198,7 +197,7 @@ class History:
 
     def record(self, at_s: float, values: Mapping[str, float]) -> int:
         """Add the values of one time; return how many were dropped because there are too many series."""
-        with self._lock, _Transaction(self._base):
+        with self._lock, self._base:
             self._check_there()
             left_out = 0
             for name, value in values.items():
@@ -272,7 +271,7 @@ class History:
 
     def keep_jobs(self, jobs: Mapping[str, Mapping[str, Any]]) -> None:
         """Store jobs by ID; ``ended_ms`` is 0 for a running one."""
-        with self._lock, _Transaction(self._base):
+        with self._lock, self._base:
             for name, job in jobs.items():
                 self._base.execute(
                     "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", (name, int(job["ended_ms"]), json.dumps(dict(job)))
@@ -294,12 +293,12 @@ class History:
 
     def forget_jobs(self, names: Iterable[str]) -> None:
         """Remove jobs."""
-        with self._lock, _Transaction(self._base):
+        with self._lock, self._base:
             self._base.executemany("DELETE FROM jobs WHERE id = ?", [(name,) for name in names])
 
     def keep_conditions(self, at_s: float, conditions: Iterable[Condition], events: Iterable[str]) -> None:
         """Store the problems at a time, and lines about changes."""
-        with self._lock, _Transaction(self._base):
+        with self._lock, self._base:
             self._base.execute("DELETE FROM conditions")
             self._base.executemany("INSERT INTO conditions VALUES (?, ?, ?, ?)", [tuple(each) for each in conditions])
             self._base.executemany("INSERT INTO events (at_s, text) VALUES (?, ?)", [(at_s, text) for text in events])
@@ -323,7 +322,7 @@ class History:
 
     def reset(self) -> None:
         """Remove problems and changes."""
-        with self._lock, _Transaction(self._base):
+        with self._lock, self._base:
             self._base.execute("DELETE FROM conditions")
             self._base.execute("DELETE FROM events")
             self._base.execute("DELETE FROM facts")
@@ -336,7 +335,7 @@ class History:
 
     def keep_seen(self, seen: Mapping[str, str]) -> None:
         """Replace the stored values of rarely changing items."""
-        with self._lock, _Transaction(self._base):
+        with self._lock, self._base:
             self._base.execute("DELETE FROM seen")
             self._base.executemany("INSERT INTO seen VALUES (?, ?)", list(seen.items()))
 
@@ -347,7 +346,7 @@ class History:
 
     def keep_addresses(self, addresses: Iterable[str]) -> None:
         """Replace the stored addresses, at most `ADDRESSES_MAX`."""
-        with self._lock, _Transaction(self._base):
+        with self._lock, self._base:
             self._base.execute("DELETE FROM addresses")
             rows = [(address,) for address in sorted(addresses)[:ADDRESSES_MAX]]
             self._base.executemany("INSERT INTO addresses VALUES (?)", rows)
@@ -356,23 +355,6 @@ class History:
         """Return the latest lines about changes, with their times; newest first."""
         with self._lock:
             return self._base.execute("SELECT at_s, text FROM events ORDER BY id DESC LIMIT ?", (count,)).fetchall()
-
-
-class _Transaction:
-    """A transaction: all writes within it happen, or none."""
-
-    def __init__(self, base: sqlite3.Connection) -> None:
-        self._base = base
-
-    def __enter__(self) -> None:
-        self._base.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._base.execute("COMMIT")
-        else:
-            with suppress(sqlite3.Error):  # a full disk may have ended it already
-                self._base.execute("ROLLBACK")
 
 
 def _hold(path: Path) -> int:

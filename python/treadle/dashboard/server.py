@@ -565,23 +565,13 @@ def application(parts: Parts) -> ASGIApp:
         Route("/login", pages.log_in, methods=["POST"]),
         Route("/logout", pages.log_out, methods=["POST"]),
         Route("/static/{name}", pages.static),
-        Route("/api/events", _Endpoint(stream)),
+        Route("/api/events", stream),
         Route("/api/history", pages.over_time),
         Route("/api/application/{application}", pages.about),
         Route("/api/{part}", pages.document),
         Route("/metrics", pages.metrics),
     ]
     return Guard(Starlette(routes=routes, lifespan=life), parts.addresses, parts.authenticator)
-
-
-class _Endpoint:
-    """Makes an ASGI function an endpoint: Starlette accepts only an object as such."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self._app(scope, receive, send)
 
 
 class _Pages:
