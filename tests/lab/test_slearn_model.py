@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from treadle.dag import Dag, Stage
-from treadle.simulator.feed import JobHints
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, arranged
 from treadle_lab.papers.slearn.experiment import run_scheme
 from treadle_lab.papers.slearn.schemes import DAG_SCHEMES, SCHEMES, Model, Scheme, combined, slearn
-from treadle_lab.papers.slearn.trace import Trace
+from treadle_lab.papers.slearn.trace import JobHints, Trace
 
 UNLIKE = ("3sigma-tl", "drawn", "3sigma-paper", "point-paper")
 """Schemes whose parts others have too, or that the two need not agree on."""
