@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from treadle.errors import UserError, nearest
 
@@ -200,8 +201,17 @@ class Line(BaseModel):
 
 Read = TypeVar("Read", bound=Line)
 
-Whole: TypeAlias = Annotated[int, Field(ge=0, le=WHOLE_MAX)]
-Amounts: TypeAlias = dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
+
+def _refuse_truth(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise PydanticCustomError("number", "it must be a number")
+    return value
+
+
+Number: Final = BeforeValidator(_refuse_truth)
+"""For pydantic: a number, which ``true`` is not."""
+Whole: TypeAlias = Annotated[int, Number, Field(ge=0, le=WHOLE_MAX)]
+Amounts: TypeAlias = dict[str, Annotated[float, Number, Field(ge=0, allow_inf_nan=False)]]
 """Amounts by resource, finite and not negative."""
 
 _REMEDIES: Final = {
@@ -278,14 +288,14 @@ def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 TASKS_MAX: Final = 10_000_000
-Id: TypeAlias = Annotated[int, Field(ge=-WHOLE_MAX, le=WHOLE_MAX)]
+Id: TypeAlias = Annotated[int, Number, Field(ge=-WHOLE_MAX, le=WHOLE_MAX)]
 
 
 class StageLine(Line):
     """A stage, as an object of a line."""
 
     id: Id
-    tasks: Annotated[int, Field(ge=0, le=TASKS_MAX)]
+    tasks: Annotated[int, Number, Field(ge=0, le=TASKS_MAX)]
     duration_ms: Whole
     demand: Amounts
     parents: tuple[Id, ...] = ()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.support.cli import Cli
 
+from treadle.admin.site_files import OWN_SITE, own_site, read_site, with_include
 from treadle.cli.main import run
 from treadle_lab.minicluster import MiniCluster
 from treadle_lab.minicluster import cluster as clusters
@@ -153,6 +154,10 @@ def test_a_cluster_that_was_installed_into_waits_for_the_engine(
 ) -> None:
     entries = {"yarn.resourcemanager.scheduler.class": name} | ({"yarn.scheduler.treadle.mode": mode} if mode else {})
     write_site(tmp_path / "yarn-site.xml", entries)
+    assert clusters.schedules(tmp_path) is waits
+    (tmp_path / OWN_SITE).write_bytes(own_site(entries))
+    write_site(tmp_path / "yarn-site.xml", {"yarn.resourcemanager.scheduler.class": STOCK_CLASS})
+    (tmp_path / "yarn-site.xml").write_bytes(with_include(read_site(tmp_path / "yarn-site.xml")))
     assert clusters.schedules(tmp_path) is waits
 
 

@@ -350,12 +350,16 @@ def plan_installation(options: Options, contents: Contents, known: Manifest | No
         _refuse_broken_script(env_path, script, new_script)
         plan.changes.append(FileChange(env_path, "env", script, new_script))
     content = content_of(own_path)
-    before = {} if content is None else {name: each.value for name, each in settings_of(read_site(own_path)).items()}
+    if own_path.is_symlink():
+        raise UserError(f"{own_path} is a link, which stays as it is; put a file there, or remove it")
+    own = {} if content is None else settings_of(read_site(own_path))
+    before = {name: each.value for name, each in own.items()}
     wanted = _wanted(options, held, config)
     after = before | wanted
     _refuse_overridden(including(site, after), wanted)
     if after != before:
-        plan.changes.append(FileChange(own_path, "settings", content, own_site(after)))
+        finals = [name for name, each in own.items() if each.final]
+        plan.changes.append(FileChange(own_path, "settings", content, own_site(after, finals)))
     changed = with_include(site)
     if changed != site.data:
         plan.changes.append(FileChange(real_path, "site", site.data, changed))

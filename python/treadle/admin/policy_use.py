@@ -52,7 +52,7 @@ def configured_file(rm: str, ca: Path | None = None) -> Path:
     if not value:
         raise UserError(
             f"{address_of(rm)}/conf does not say what {CONFIG_KEY} is; name the engine's treadle.yaml with --config, "
-            "or set that key in yarn-site.xml and restart the ResourceManager"
+            "or set that key in treadle-site.xml or yarn-site.xml and restart the ResourceManager"
         )
     return Path(value)
 
@@ -67,7 +67,8 @@ def _refuse_another_file(rm: str, target: Path, ca: Path | None = None) -> None:
     reads = f"reads {named}, not {target}" if named else f"reads no treadle.yaml, so not {target}"
     raise UserError(
         f"the engine of the ResourceManager at {address_of(rm)} {reads}; nothing was changed. Leave --config out, or "
-        f"set {CONFIG_KEY} in yarn-site.xml and restart the ResourceManager; --no-refresh changes the file alone"
+        f"set {CONFIG_KEY} in treadle-site.xml or yarn-site.xml and restart the ResourceManager; --no-refresh changes "
+        "the file alone"
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -216,21 +216,24 @@ def without_include(data: bytes) -> bytes:
     return _INCLUDED.sub(lambda found: b"" if found[1] else found[0], data)
 
 
-def own_site(values: Mapping[str, str]) -> bytes:
-    """Return `OWN_SITE` with these settings."""
-    return f"{_HEAD}<configuration>\n{_entries(values)}</configuration>\n".encode("ascii", "xmlcharrefreplace")
+def own_site(values: Mapping[str, str], finals: Collection[str] = ()) -> bytes:
+    """Return `OWN_SITE` with these settings, some of them final."""
+    return f"{_HEAD}<configuration>\n{_entries(values, finals)}</configuration>\n".encode("ascii", "xmlcharrefreplace")
 
 
 def including(site: SiteFile, values: Mapping[str, str]) -> dict[str, Setting]:
     """Return the settings of a yarn-site.xml after `with_include` as if `OWN_SITE` had these."""
-    body = _entries(values).encode("ascii", "xmlcharrefreplace")
+    # in one line, so that the lines after it keep their numbers
+    body = _entries(values).replace("\n", " ").encode("ascii", "xmlcharrefreplace") + b"\n"
     data = _INCLUDED.sub(lambda found: body if found[1] else found[0], with_include(site))
     return settings_of(parse_site(site.path, data))
 
 
-def _entries(values: Mapping[str, str]) -> str:
+def _entries(values: Mapping[str, str], finals: Collection[str] = ()) -> str:
+    final = "    <final>true</final>\n"
     return "".join(
-        f"  <property>\n    <name>{escape(name)}</name>\n    <value>{escape(value)}</value>\n  </property>\n"
+        f"  <property>\n    <name>{escape(name)}</name>\n    <value>{escape(value)}</value>\n"
+        f"{final if name in finals else ''}  </property>\n"
         for name, value in values.items()
     )
 

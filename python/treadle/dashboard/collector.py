@@ -601,7 +601,9 @@ class Collector:
         if decisions is None:
             view.decisions = None
             text = "the ResourceManager runs without Treadle; look at yarn.resourcemanager.scheduler.class in its "
-            troubles["treadle"] = Trouble("fail", f"{text}yarn-site.xml (treadle install), and at its log")
+            troubles["treadle"] = Trouble(
+                "fail", f"{text}treadle-site.xml or yarn-site.xml (treadle install), and its log"
+            )
             self._counted = None
             return {}
         view.decisions, view.decisions_s = decisions, at_s

@@ -12,7 +12,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Annotated, Any, BinaryIO, Final
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, ValidationError
 
 from treadle.am.protocol import Attempt
 from treadle.history.documents import compact, run_from_json, run_json
@@ -86,7 +86,10 @@ def stages_from_bytes(content: bytes) -> tuple[str, list[bytes]]:
     Raises:
         ValueError: the bytes are not an output of it.
     """
-    application, stages = _STAGES.validate_json(content)
+    try:
+        application, stages = _STAGES.validate_json(content)
+    except ValidationError as error:
+        raise ValueError(error.errors()[0]["msg"]) from None  # what the plan process says is a claim, and may be long
     return application, [bytes.fromhex(stage) for stage in stages]
 
 

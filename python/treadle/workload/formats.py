@@ -27,6 +27,7 @@ from treadle.dag import (
     DagError,
     DagLine,
     Line,
+    Number,
     Stage,
     TwiceError,
     Whole,
@@ -64,7 +65,7 @@ from treadle.workload.simulators import read_rumen, read_sls, read_synth
 HEADER: Final = "treadle_workload"
 VERSION: Final = 1
 
-Ms = Annotated[int, Field(ge=0, le=MS_MAX)]
+Ms = Annotated[int, Number, Field(ge=0, le=MS_MAX)]
 
 
 class StageLine(Line):
@@ -72,7 +73,7 @@ class StageLine(Line):
 
     id: Whole
     demand: Amounts
-    tasks: Annotated[int | None, Field(ge=0, le=TASKS_MAX)] = None
+    tasks: Annotated[int | None, Number, Field(ge=0, le=TASKS_MAX)] = None
     """Their number; with ``durations_ms`` its length."""
     duration_ms: Ms | None = None
     """Duration of one task in ms; with ``durations_ms`` their mean."""
@@ -118,7 +119,7 @@ class JobLine(Line):
     user: str = ""
     queue: str = ""
     tags: tuple[str, ...] = ()
-    priority: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    priority: Annotated[int, Number, Field(ge=0, le=2**31 - 1)] = 0
 
     def job(self) -> Job:
         """Return the job.

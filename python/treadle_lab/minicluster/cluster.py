@@ -19,6 +19,8 @@ from typing import Any, Final, Self
 import psutil
 import requests
 
+from treadle.admin.plan import settings_in
+from treadle.errors import UserError
 from treadle.files import write_whole
 from treadle.shipped import requirements_jar, shim_jar
 from treadle.yarn.pages import refusal_of
@@ -26,7 +28,7 @@ from treadle_lab.minicluster import processes
 from treadle_lab.minicluster.processes import JavaProgram, Say, uninterrupted
 from treadle_lab.minicluster.rest import ResourceManagerClient, allocated_containers
 from treadle_lab.minicluster.settings import SHIM_CLASS, ClusterError, ClusterSettings, Scheduler, build_folder, gather
-from treadle_lab.minicluster.site import FRUGAL, Layout, read_site, recreate, write_configuration
+from treadle_lab.minicluster.site import FRUGAL, Layout, recreate, write_configuration
 
 
 def wait_for(what: str, condition: Callable[[], Any], timeout_s: float, poll_s: float, more: str = "") -> Any:
@@ -191,12 +193,15 @@ def class_path(conf: Path) -> list[str]:
 
 
 def schedules(conf: Path) -> bool:
-    """Return whether yarn-site.xml has Treadle decide, if only to compare.
+    """Return whether yarn-site.xml, or a file that it includes, has Treadle decide, if only to compare.
 
     Raises:
         ClusterError: it cannot be read.
     """
-    site = read_site(conf / "yarn-site.xml")
+    try:
+        site = {name: each.value.strip() for name, each in settings_in(conf).items()}
+    except UserError as error:
+        raise ClusterError(str(error)) from error
     mode = site.get("yarn.scheduler.treadle.mode", "observe_only")
     return site.get("yarn.resourcemanager.scheduler.class") == SHIM_CLASS and mode != "off"
 

@@ -267,21 +267,29 @@ def test_a_value_that_hadoop_would_use_instead_is_refused_with_its_line(conf: Pa
     assert snapshot(tmp_path) == before
     later = f"{INCLUDE}\n{entry.format('')}</configuration>".encode()
     (conf / "yarn-site.xml").write_bytes(SITE.replace(b"</configuration>", later))
-    with pytest.raises(UserError, match=r"comes after treadle-site\.xml and is ''"):
+    with pytest.raises(UserError, match=r"yarn-site\.xml:6: .* comes after treadle-site\.xml and is ''"):
         put_in_place(conf)
 
 
 def test_a_file_of_settings_that_was_there_comes_back(conf: Path, tmp_path: Path) -> None:
     written(
         conf / "treadle-site.xml",
-        "<configuration><property><name>yarn.scheduler.treadle.tick-ms</name><value>&#228;</value></property>"
+        "<configuration><property><name>yarn.scheduler.treadle.tick-ms</name><value>&#228;</value>"
+        "<final>true</final></property>"
         "</configuration>",
     )
     before = snapshot(tmp_path)
     put_in_place(conf)
     assert values(conf)["yarn.scheduler.treadle.tick-ms"] == "ä"
+    assert plan.settings_in(conf)["yarn.scheduler.treadle.tick-ms"].final
     take_out(conf)
     assert snapshot(tmp_path) == before
+
+
+def test_a_link_in_place_of_the_file_of_settings_is_refused(conf: Path, tmp_path: Path) -> None:
+    (conf / "treadle-site.xml").symlink_to(tmp_path / "elsewhere.xml")
+    with pytest.raises(UserError, match=r"treadle-site\.xml is a link"):
+        put_in_place(conf)
 
 
 def test_a_link_to_the_file_stays_one(conf: Path, tmp_path: Path) -> None:

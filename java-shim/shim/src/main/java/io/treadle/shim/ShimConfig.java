@@ -171,8 +171,8 @@ public final class ShimConfig {
     List<String> sentences = new ArrayList<>();
     for (String suffix : new TreeSet<>(conf.getPropsWithPrefix(PREFIX).keySet())) {
       if (!known.contains(PREFIX + suffix)) {
-        sentences.add(PREFIX + suffix + " is not a key of Treadle and has no effect: correct it in yarn-site.xml; there"
-            + " are " + String.join(", ", known).replace(PREFIX, ""));
+        sentences.add(PREFIX + suffix + " is not a key of Treadle and has no effect: correct it in treadle-site.xml or"
+            + " yarn-site.xml; there are " + String.join(", ", known).replace(PREFIX, ""));
       }
     }
     for (String key : known) {
@@ -230,7 +230,7 @@ public final class ShimConfig {
 
   /** Reads single values; reports an invalid one in words for an administrator. */
   private static final class Reader {
-    private static final String REMEDY = ". Correct it in yarn-site.xml, or remove it to use the default, ";
+    private static final String REMEDY = ". Correct it in treadle-site.xml or yarn-site.xml, or remove it to use the default, ";
 
     private final Configuration conf;
     private final TreeSet<String> keys = new TreeSet<>();
