@@ -26,7 +26,7 @@ BYTES_MAX: Final = 16 << 20
 """No file of settings is longer."""
 
 _FIELDS: Final = frozenset({"name", "value", "final"})
-"""Of a <property>, as elements or as attributes; Hadoop ignores others."""
+"""The fields of a <property>, as elements or as attributes; Hadoop ignores others."""
 
 
 @dataclass(frozen=True, slots=True)

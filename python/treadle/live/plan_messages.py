@@ -89,7 +89,7 @@ def stages_from_bytes(content: bytes) -> tuple[str, list[bytes]]:
     try:
         application, stages = _STAGES.validate_json(content)
     except ValidationError as error:
-        raise ValueError(error.errors()[0]["msg"]) from None  # what the plan process says is a claim, and may be long
+        raise ValueError(error.errors()[0]["msg"]) from None  # one sentence, however long the list
     return application, [bytes.fromhex(stage) for stage in stages]
 
 

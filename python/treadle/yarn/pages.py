@@ -279,8 +279,8 @@ def _why_missing(rm: str, ca: Path | None) -> str:
         return f"{state_text}; ask again, or look at its log if it stays so"
     if state != "STANDBY":
         return (
-            f"the ResourceManager at {url} has no bean Treadle: it runs without Treadle; look "
-            "at yarn.resourcemanager.scheduler.class in treadle-site.xml or yarn-site.xml (treadle install), and its log"
+            f"the ResourceManager at {url} has no bean Treadle: it runs without Treadle; look at "
+            "yarn.resourcemanager.scheduler.class in treadle-site.xml or yarn-site.xml (treadle install), and its log"
         )
     active = active_of(rm, ca)
     ask = (
