@@ -230,7 +230,8 @@ public final class ShimConfig {
 
   /** Reads single values; reports an invalid one in words for an administrator. */
   private static final class Reader {
-    private static final String REMEDY = ". Correct it in treadle-site.xml or yarn-site.xml, or remove it to use the default, ";
+    private static final String REMEDY =
+        ". Correct it in treadle-site.xml or yarn-site.xml, or remove it to use the default, ";
 
     private final Configuration conf;
     private final TreeSet<String> keys = new TreeSet<>();
