@@ -202,14 +202,14 @@ class Line(BaseModel):
 Read = TypeVar("Read", bound=Line)
 
 
-def _refuse_truth(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise PydanticCustomError("number", "it must be a number")
+def _refuse_others(value: Any) -> Any:
+    if isinstance(value, bool | str):
+        raise PydanticCustomError("number", "it must be a valid number")
     return value
 
 
-Number: Final = BeforeValidator(_refuse_truth)
-"""For pydantic: a number, which ``true`` is not."""
+Number: Final = BeforeValidator(_refuse_others)
+"""For pydantic: a number, which ``true`` and a text are not."""
 Whole: TypeAlias = Annotated[int, Number, Field(ge=0, le=WHOLE_MAX)]
 Amounts: TypeAlias = dict[str, Annotated[float, Number, Field(ge=0, allow_inf_nan=False)]]
 """Amounts by resource, finite and not negative."""
@@ -312,6 +312,6 @@ class DagLine(Line):
     """A DAG and its machines, as a line."""
 
     name: str
-    machines: Annotated[int, Field(ge=1, le=MACHINES_MAX)]
+    machines: Annotated[int, Number, Field(ge=1, le=MACHINES_MAX)]
     capacity: Amounts
     stages: tuple[StageLine, ...] = Field(min_length=1)

@@ -10,13 +10,12 @@ from pydantic import Field
 from tests.support.files import written
 from tests.support.optional import present
 
-from treadle.config import yaml_nodes
 from treadle.config.part_files import BYTES_MAX as PART_BYTES_MAX
 from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS, Parameters, PartRegistry
 from treadle.config.reader import parse_settings, peek_source, read_settings
 from treadle.config.settings import default_settings
 from treadle.config.text import default_yaml
-from treadle.config.yaml_nodes import BYTES_MAX
+from treadle.config.yaml_nodes import BYTES_MAX, NODES_MAX
 from treadle.errors import ConfigError
 from treadle.policy.catalogue import register_parts
 
@@ -135,10 +134,6 @@ def test_everything_wrong_is_reported_at_once(parts: PartRegistry) -> None:
     assert [line.split(": ")[1] for line in found] == ["seed", "policy.share.kind", "in_flight.timeout_ms"]
 
 
-FEW = 6000
-"""The most keys and values of a file, here: some of the texts below have thousands of them."""
-
-
 def test_files_that_cannot_be_read_are_named(tmp_path: Path, parts: PartRegistry) -> None:
     absent = tmp_path / "absent.yaml"
     with pytest.raises(ConfigError, match=r"absent\.yaml: cannot be read: No such file"):
@@ -163,15 +158,14 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, parts: PartRegistry
             "a key that is not a text",
         ),
         ("a: b\nseed: 1" + ":1" * 200 + ".5", ":2: seed: is too long for a number; write a text in quotes"),
-        ("[" + "a," * FEW + "]", f":1: more than {FEW} keys and values; shorten it"),
+        ("[" + "a," * NODES_MAX + "]", f":1: more than {NODES_MAX} keys and values; shorten it"),
         ("#" * (BYTES_MAX + 1), f"longer than {BYTES_MAX} bytes; shorten the file"),
     ],
     ids=range(15),
 )
 def test_what_would_take_long_or_end_with_a_stack_trace_is_refused(
-    text: str, line: str, parts: PartRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, line: str, parts: PartRegistry, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(yaml_nodes, "NODES_MAX", FEW)
     (said,) = problems(text, parts)
     assert said.startswith("conf/t.yaml:")
     assert line in said

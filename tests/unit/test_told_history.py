@@ -377,7 +377,7 @@ def test_samples_go_through_bytes_unchanged() -> None:
         [True, *sample[1:]],
         3,
     ):
-        with pytest.raises(ValueError, match="Sample"):
+        with pytest.raises(ValueError, match="sample"):
             sample_from_json(wrong)
 
 

@@ -32,6 +32,7 @@ from treadle.admin.site_files import (
     including,
     jar_in,
     own_site,
+    parse_site,
     read_site,
     settings_of,
     with_include,
@@ -352,7 +353,7 @@ def plan_installation(options: Options, contents: Contents, known: Manifest | No
     content = content_of(own_path)
     if own_path.is_symlink():
         raise UserError(f"{own_path} is a link, which stays as it is; put a file there, or remove it")
-    own = {} if content is None else settings_of(read_site(own_path))
+    own = {} if content is None else settings_of(parse_site(own_path, content))
     before = {name: each.value for name, each in own.items()}
     wanted = _wanted(options, held, config)
     after = before | wanted

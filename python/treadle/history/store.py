@@ -11,7 +11,7 @@ from itertools import accumulate
 from threading import Lock
 from typing import Annotated, Any, Final, NamedTuple, Self, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from sqlalchemy import Connection, Engine, Row, delete, insert, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -88,7 +88,14 @@ _SAMPLE: Final = TypeAdapter(Sample, config=ConfigDict(strict=True))
 
 def sample_from_json(document: object) -> Sample:
     """Return the sample in a list of its fields; raises `ValueError` for anything else."""
-    return _SAMPLE.validate_python(document)
+    if not isinstance(document, list) or len(document) != len(Sample._fields):
+        raise ValueError(f"a sample is a list of {', '.join(Sample._fields)}")
+    try:
+        return _SAMPLE.validate_python(document)
+    except ValidationError as error:
+        detail = error.errors()[0]
+        name = Sample._fields[int(detail["loc"][0])]
+        raise ValueError(f"{name} of a sample is {detail['input']!r}") from None
 
 
 def sample_at(samples: Samples, row: int) -> Sample:

@@ -220,16 +220,16 @@ class HistoryLookup:
         job = self._tracker.job(application)
         if job is None or not count or job.awaiting_am or self._keys >= KEYS_MAX or key >= KEYS_KEPT:
             return []  # the only container of a job that awaits its AM is the AM's
-        name, found = job.stage(priority).name, list[KeyHint]()
         looked_up = self._jobs.get(application)
+        if looked_up is not None and key in looked_up.asked:
+            return []
+        name, found = job.stage(priority).name, list[KeyHint]()
         if looked_up is None:
             profile, measured = self._find(job.key()), job.framework.measured
             stages = () if profile is None else profile.stages
             looked_up = _Job(tuple(stage for stage in stages if stage.measured is measured))
             self._jobs[application] = looked_up
             found = self._hints_ahead(looked_up, application, name)
-        elif key in looked_up.asked:
-            return []
         elif (ahead := looked_up.ahead.pop(name, None)) is not None:
             found = [KeyHint(application, ahead, -1, -1, 0)]
         looked_up.asked.add(key)

@@ -42,7 +42,7 @@ def read_live_settings(config: Path | None, watch: Watch = unwatched) -> Setting
     """
     if config is None:
         return default_settings()
-    settings: Settings = watch(lambda: read_settings(config))
+    settings = watch(lambda: read_settings(config))
     for path, each in ((), settings), *(((("engines", name), own) for name, own in settings.entries.items())):
         if has_file_parts(each):
             _try_out(each, watch, path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -235,6 +235,8 @@ class ClusterView:
 SCORES_MAX: Final = 1 << 25
 """Maximum number of scores of a fit: 256 MB."""
 
+T = TypeVar("T")
+
 
 class PartFailure(Exception):  # noqa: N818 (it is reported, not handled)
     """A custom part raised an exception, returned an invalid value, or was stopped."""
@@ -251,11 +253,14 @@ class PartFailure(Exception):  # noqa: N818 (it is reported, not handled)
         """Digest of the settings that it was part of."""
 
 
-Watch = Callable[[Callable[[], Any]], Any]
-"""Runs a part's code and returns its result; may stop it by raising `PartStoppedError` in it."""
+class Watch(Protocol):
+    """Runs a part's code, and may stop it by raising `PartStoppedError` in it."""
+
+    def __call__(self, function: Callable[[], T]) -> T:
+        """Return what ``function`` returns."""
 
 
-def unwatched(function: Callable[[], Any]) -> Any:
+def unwatched(function: Callable[[], T]) -> T:
     """Run a part's code without a time limit."""
     return function()
 

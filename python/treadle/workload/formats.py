@@ -137,7 +137,7 @@ class JobLine(Line):
 class HeaderLine(Line):
     """The first, optional line."""
 
-    version: Annotated[int, Field(ge=VERSION, le=VERSION, alias=HEADER)]
+    version: Annotated[int, Number, Field(ge=VERSION, le=VERSION, alias=HEADER)]
     notes: tuple[str, ...] = ()
 
 

@@ -55,6 +55,8 @@ def test_projects_are_read_packed_or_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"machines": "2"}, r":2: machines: is \"2\"; it must be a valid number"),
+        ({"machines": True}, r":2: machines: is true; it must be a valid number"),
         ({"machines": 0}, r":2: machines: is 0; it must be greater than or equal to 1"),
         ({"capacity": {"cpu": -1}}, r":2: capacity\.cpu: is -1; it must be greater than or equal to 0"),
         ({"capacity": [1]}, r":2: capacity: is \[1\]; give amounts by resource"),

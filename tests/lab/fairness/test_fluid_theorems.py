@@ -122,8 +122,8 @@ def test_theorem_3_as_the_paper_has_it_where_everybody_needs_everything(tree: Tr
 @RULES
 @given(tree=trees(whole=True))
 def test_slivers_by_the_paper_come_to_the_same(rule: Rule, tree: Tree) -> None:
-    """Algorithms 2 to 4 with slivers of 1/100 of a dominant share."""
-    grain = Fraction(1, 100)
+    """Algorithms 2 to 4 with slivers of 1/300 of a dominant share."""
+    grain = Fraction(1, 300)
     slivers = {}
     for leaf in tree.leaves:
         dominant = max(tree.demand_share(leaf))

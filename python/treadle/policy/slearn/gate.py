@@ -401,7 +401,10 @@ def hold_back(
     for app in which:
         if sampled.jobs[app].sampling == UNKNOWN or view.apps[app].state != ACTIVE:
             continue
-        pending, is_mapreduce = pending_of(view, sampled, app)[0], view.apps[app].type == mapreduce
+        is_mapreduce = view.apps[app].type == mapreduce
+        if not is_mapreduce and sampled.jobs[app].sampling != RUNS_PILOTS:
+            continue
+        pending = pending_of(view, sampled, app)[0]
         if is_mapreduce and pending > 0:
             hold_reduces(view, rows, app)
         if sampled.jobs[app].sampling != RUNS_PILOTS:
@@ -569,8 +572,8 @@ class PilotsGate(Gate):
         self._parameters = parameters
         self.opens_for_idle = parameters.work_conserving
         self.know_levels(np.zeros(0), 0)
-        self._fixed_percent = round(100 * parameters.ratio_fraction, 9) if parameters.ratio == "fixed" else 0.0
-        self._ratio = AdaptiveRatio(parameters.ratio_jobs)
+        self._fixed_percent = round(100 * parameters.ratio_fraction, 9)
+        self._ratio = None if parameters.ratio == "fixed" else AdaptiveRatio(parameters.ratio_jobs)
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
         """Receive the order's levels, which history must distinguish."""
@@ -594,7 +597,9 @@ class PilotsGate(Gate):
         rows["may"] = 1
         new = np.empty(len(which), np.int32)
         count = find_new(view, sampled, which, mapreduce, tez, chosen.thin_limit, history, new)
-        percents = np.array([self._fixed_percent or self._ratio.next_percent() for _ in range(count)], np.float64)
+        percents = np.full(count, self._fixed_percent)
+        if self._ratio is not None:
+            percents[:] = [self._ratio.next_percent() for _ in range(count)]
         begin_sampling(view, sampled, new[:count], percents, now_ms)
         timeouts_ms = chosen.pilot_timeout_ms, chosen.hold_timeout_ms
         self.due_ms = int(hold_back(view, sampled, rows, which, now_ms, mapreduce, *timeouts_ms, history))
@@ -631,8 +636,9 @@ class PilotsGate(Gate):
         """Report the result of ended jobs to the ratio."""
         percents, normalised = np.empty(len(which)), np.empty(len(which))
         count = take_ended(apps, jobs, which, now_ms, NEW, percents, normalised)
-        for percent, score in zip(percents[:count].tolist(), normalised[:count].tolist(), strict=True):
-            self._ratio.ended(percent, score)
+        if self._ratio is not None:
+            for percent, score in zip(percents[:count].tolist(), normalised[:count].tolist(), strict=True):
+                self._ratio.ended(percent, score)
 
 
 def _holds_back(view: View, rows: Records) -> bool:

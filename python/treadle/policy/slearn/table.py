@@ -369,13 +369,13 @@ class PilotKeeper(Keeper):
 
     def observe(self, event: Event, cluster: Cluster) -> None:
         """Process an event after the model."""
-        sampled, tasks = self.fit(cluster), cluster.tasks
+        tasks = cluster.tasks
         match event:
             case events.Containers():
                 mapreduce = cluster.names.index_of("MAPREDUCE")
-                note_effects(cluster.apps.at, tasks.at, sampled, tasks.effects, mapreduce)
+                note_effects(cluster.apps.at, tasks.at, self.fit(cluster), tasks.effects, mapreduce)
             case events.Applications() if bool((event.state == int(ApplicationState.GONE)).any()):
-                forget_groups(tasks.at[: tasks.size], sampled.ended)
+                forget_groups(tasks.at[: tasks.size], self.fit(cluster).ended)
 
     def apply(self, event: events.Samples, cluster: Cluster) -> None:
         """Restore the samples of an earlier engine; raises `ModelError` for an invalid number."""
