@@ -13,26 +13,29 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
  */
 public enum Cap {
   /** Request keys: the first ones in YARN's order, by priority and allocation request ID. */
-  REQUEST_KEYS(2000, "request keys (priority and allocation request ID)",
+  REQUEST_KEYS(2000, 10_000, "request keys (priority and allocation request ID)",
       "while the engine schedules, further requests wait until earlier ones are served."),
   /** Names of nodes and racks in requests: MapReduce asks once for each node and rack with a part of its input. */
-  LOCALITIES(10_000, "names of nodes and racks in the requests",
+  LOCALITIES(10_000, Cap.OF_USER, "names of nodes and racks in the requests",
       "the engine does not place requests by the other names."),
   /** Names of nodes and racks on a blacklist. */
-  BLACKLISTED_NAMES(2000, "blacklisted names",
+  BLACKLISTED_NAMES(2000, Cap.OF_USER, "blacklisted names",
       "no container starts on the other nodes, but each attempt to place one there costs time.");
 
-  /** How many of a user. */
+  /** How many of a user, at most. */
   public static final int OF_USER = 20_000;
   private static final String BEGIN = "Treadle's engine receives at most ";
 
   /** How many of an application. */
   public final int ofApplication;
+  /** How many of all applications of a user. */
+  public final int ofUser;
   private final String text;
 
-  Cap(int ofApplication, String what, String effect) {
+  Cap(int ofApplication, int ofUser, String what, String effect) {
     this.ofApplication = ofApplication;
-    text = BEGIN + ofApplication + " " + what + " of an application and " + OF_USER
+    this.ofUser = ofUser;
+    text = BEGIN + ofApplication + " " + what + " of an application and " + ofUser
         + " of all applications of a user. Here there are more: " + effect;
   }
 

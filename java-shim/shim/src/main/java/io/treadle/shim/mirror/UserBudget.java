@@ -29,7 +29,7 @@ final class UserBudget {
   private long steps = MOST;
   private long filledMs = Long.MAX_VALUE;
 
-  /** The applications of the user may have {@code ofUser} of each {@link Cap} together. */
+  /** The applications of the user may have {@code ofUser} of each {@link Cap} together, or fewer. */
   UserBudget(int ofUser) {
     this.ofUser = ofUser;
   }
@@ -57,7 +57,7 @@ final class UserBudget {
 
   /** How much of something an application may have in frames that has {@code own} there now. */
   int room(Cap cap, int own) {
-    return Math.max(0, Math.min(cap.ofApplication, ofUser - standing.getOrDefault(cap, 0) + own));
+    return Math.max(0, Math.min(cap.ofApplication, Math.min(cap.ofUser, ofUser) - standing.getOrDefault(cap, 0) + own));
   }
 
   void stands(Cap cap, int change) {

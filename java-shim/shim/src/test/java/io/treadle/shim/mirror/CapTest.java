@@ -262,13 +262,23 @@ class CapTest {
     EngineModel.Application last = cluster.model.applications.get(2L);
     assertEquals(0, last.requests.size());
     assertTrue(cluster.rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId())
-        .getDiagnostics().toString().contains("20000 of all applications of a user"));
+        .getDiagnostics().toString().contains("10000 of all applications of a user"));
     cluster.rm.killApp(others.get(0).getApplicationAttemptId().getApplicationId());
     settle();
     am.allocate(Collections.singletonList(ResourceRequest.newInstance(Priority.newInstance(1), "*",
         Resource.newInstance(1024, 1), 1)), Collections.emptyList());
     settle();
     assertEquals(MORE + 1, last.requests.size());
+  }
+
+  @Test
+  void aUserMayHaveFewerRequestKeysThanNames() {
+    UserBudget budget = new UserBudget(Cap.OF_USER);
+    budget.stands(Cap.REQUEST_KEYS, 9000);
+    assertEquals(1000, budget.room(Cap.REQUEST_KEYS, 0));
+    budget.stands(Cap.LOCALITIES, 11_000);
+    assertEquals(9000, budget.room(Cap.LOCALITIES, 0));
+    assertEquals(10_000, budget.room(Cap.LOCALITIES, 5000));
   }
 
   private MockAM another() throws Exception {
