@@ -68,7 +68,7 @@ final class UserBudget {
   boolean isReady(long nowMs) {
     steps = Math.min(MOST, steps + Math.max(0, nowMs - filledMs) * STEPS_PER_MS);
     filledMs = nowMs;
-    return steps >= MOST / 2;
+    return steps >= MOST / 4;
   }
 
   /** Whether nothing new may be written for now. */
