@@ -27,7 +27,7 @@ RECORDED: Final = SCENARIOS / "map-reduce.yaml"
 PLANNED: Final = SCENARIOS / "tez-narrow.yaml"
 """What `graphene` is recorded on: a DAG without plans would not show what it does."""
 
-GENERATED: Final = ("lab", "dags", "--seed", "1..3", "--stages", "8..16", "--tasks", "80..200")
+GENERATED: Final = ("lab", "dags", "--seed", "1..3", "--stages", "12..16", "--tasks", "80..200")
 HASH: Final = re.compile(r"\b[0-9a-f]{16}\b")
 """Of the code that decides: another one for the same behaviour."""
 EXPLAINED: Final = "capacity"
