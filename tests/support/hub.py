@@ -14,7 +14,8 @@ from treadle.config.settings import Entry, RosterEngine, engines_of
 from treadle.engine.testing import small_cluster
 from treadle.events import Fates, Settings
 from treadle.proposals import NOTHING_HELD, Proposals
-from treadle.sidecar.child import ChildProcess, EventSource, Work
+from treadle.sidecar.child import ChildProcess, Work
+from treadle.sidecar.conversation import Listener
 from treadle.sidecar.hub import Hub
 from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader
@@ -119,7 +120,7 @@ def roster(entries: Mapping[str, Mapping[str, Any]]) -> tuple[RosterEngine, ...]
 class Manager:
     """A ResourceManager, and the hub that it asks."""
 
-    def __init__(self, entries: Mapping[str, Mapping[str, Any]], beside: EventSource | None = None) -> None:
+    def __init__(self, entries: Mapping[str, Mapping[str, Any]], *listeners: Listener) -> None:
         self.now_ms = 1_000_000
         self.children: dict[str, PlainChild] = {}
         self.rosters: list[tuple[RosterEngine, ...]] = []
@@ -128,7 +129,7 @@ class Manager:
             self._make,
             clock_ns=lambda: self.now_ms * 1_000_000,
             read_roster=self._read,
-            source=beside,
+            listeners=listeners,
         )
         self._encoder = FrameEncoder()
         self.sequence, self.configuration, self.limit, self.batch = 0, 1, 512, 4

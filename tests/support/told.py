@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.events import Event, PlanRanks, Samples, StageInputs, TaskClaims, TaskEstimates, TaskInputs
-from treadle.live.session import Listener
+from treadle.sidecar.conversation import Listener
 from treadle.wire.frames import Frame
 
 _KINDS: Final = (TaskEstimates, TaskClaims, PlanRanks, StageInputs, TaskInputs, Samples)

@@ -10,10 +10,11 @@ from treadle.engine import Engine
 from treadle.errors import ConfigError, Problem
 from treadle.events import Event, ResourceTypes, Snapshot
 from treadle.live.recorder import LiveRecorder
-from treadle.live.session import Listener, Session
+from treadle.live.session import Session
 from treadle.policy.user_parts import Watch, unwatched
 from treadle.proposals import Proposals
 from treadle.record.files import BESIDE
+from treadle.sidecar.conversation import Listener
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation

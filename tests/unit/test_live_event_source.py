@@ -23,7 +23,8 @@ from treadle.history.database import StoreError, Unusable
 from treadle.history.store import ProfileStore, Sample, open_store, samples_event
 from treadle.live.history_writer import ABSENT_MS, RETRY_MS, HistorySource, ProfileRecorder
 from treadle.live.live_settings import read_live_settings
-from treadle.live.session import Listener, Session, Tick
+from treadle.live.session import Session
+from treadle.sidecar.conversation import Listener, Tick
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag

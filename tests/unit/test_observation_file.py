@@ -172,7 +172,7 @@ class Observed:
         self.file = file
         settings = default_settings()
         self.session = Session(
-            Engine, lambda: settings, reply_max_bytes=1 << 20, clock_ns=lambda: 0, observation=file.observation
+            Engine, lambda: settings, reply_max_bytes=1 << 20, clock_ns=lambda: 0, listeners=[file.observation]
         )
         self.encoder, self.sequence, self.now_ms = FrameEncoder(), 0, 1_700_000_000_000
         self.status: dict[str, Any] = {}
@@ -227,16 +227,13 @@ def sidecar(config: Path, observation: Observation, several: bool) -> Iterator[s
     config.write_text("")
     folder = present(state_folder(config))
 
-    class Has:
-        def __init__(self) -> None:
-            self.observation = observation
-
+    class Shared:
         def roster_json(self) -> dict[str, Any]:
             return {"engines": {}, "applications": {}}
 
     if several:
         folder.mkdir(mode=0o700)
-        door: Any = HubQuestionServer(folder / "explain.sock", config, cast(Hub, Has()))
+        door: Any = HubQuestionServer(folder / "explain.sock", config, cast(Hub, Shared()), observation)
         door.start()
     else:
         door = open_explain_server(folder, lambda action: None, observation)

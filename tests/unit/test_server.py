@@ -12,9 +12,8 @@ import sys
 import threading
 from base64 import b64decode
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 from tests.support.files import written
@@ -69,14 +68,15 @@ def server(failures: Failures) -> Iterator[LoopbackServer]:
     started = LoopbackServer(SECRET, decide, on_failure=failures)
     started.start()
     yield started
-    started.shutdown()
+    with suppress(OSError):  # it may have closed it itself
+        started._listening.shutdown(socket.SHUT_RDWR)
 
 
 class Client:
     """A connection to the server."""
 
     def __init__(self, server: LoopbackServer) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", server.chosen_port()), timeout=30)
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=30)
         self.stream = self.socket.makefile("rb")
 
     def __enter__(self) -> Client:
@@ -120,11 +120,12 @@ def test_whoever_knows_the_secret_is_answered(server: LoopbackServer) -> None:
 
 
 def test_it_listens_on_loopback_without_delay(server: LoopbackServer) -> None:
-    assert server.get_listening_address() == "127.0.0.1"
+    assert server._listening.getsockname()[0] == "127.0.0.1"
     with Client(server) as client:
         client.authenticate()
-        (connection,) = server.connections
-        assert connection.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+        eventually(lambda: len(server._authenticated) == 1, timeout_s=30)
+        (connection,) = server._authenticated
+        assert connection._connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_what_was_said_on_one_connection_opens_no_other(server: LoopbackServer) 
             super().sendall(content, flags)
 
     with Recorded() as connected:
-        connected.connect(("127.0.0.1", server.chosen_port()))
+        connected.connect(("127.0.0.1", server.port))
         with connected.makefile("rb") as stream:
             shake_hands(connected, stream, SECRET)
             connected.sendall(call(b"abc"))
@@ -190,7 +191,7 @@ def test_what_was_said_on_one_connection_opens_no_other(server: LoopbackServer) 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
 def test_a_relay_from_another_address_or_port_is_refused_at_both_ends(server: LoopbackServer, host: str) -> None:
     """A process on a sidecar's old port passes everything on, unchanged, to the sidecar that runs now."""
-    port = server.chosen_port() if host != "127.0.0.1" else server.chosen_port() - 1
+    port = server.port if host != "127.0.0.1" else server.port - 1
     dialled = Address(host, port)
     with Client(server) as client, pytest.raises(AssertionError):
         client.authenticate(dialled=dialled)
@@ -351,12 +352,11 @@ def test_half_a_call_disturbs_nobody(server: LoopbackServer) -> None:
 def test_a_server_that_can_take_no_more_is_reported_to_the_process(
     server: LoopbackServer, failures: Failures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(accepted: socket.socket, stream: BinaryIO) -> None:
-        stream.close()
+    def refuse(accepted: socket.socket) -> None:
         accepted.close()
         raise OSError("too many open files")
 
-    monkeypatch.setattr(server, "_create_connection", refuse)
+    monkeypatch.setattr(server, "_take", refuse)
     with Client(server) as client:
         eventually(lambda: failures.count == 1, timeout_s=30)
         assert client

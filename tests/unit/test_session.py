@@ -20,9 +20,7 @@ from treadle.errors import ConfigError, Problem
 from treadle.events import INDEX_MAX, Event, Names, PolicySwitch, Samples, Snapshot, Tags
 from treadle.live.session import (
     DECISIONS_TO_MEND,
-    FAILURES_MAX,
     EngineFailedError,
-    Listener,
     Session,
     Submit,
     at_once,
@@ -30,6 +28,7 @@ from treadle.live.session import (
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import NOTHING_HELD, Held, Proposals
+from treadle.sidecar.conversation import FAILURES_MAX, Listener
 from treadle.wire.answer import HELD_BYTES_MAX, PROPOSAL_HEADER, Answer, Status, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import VERSION, FrameFlag
@@ -63,6 +62,9 @@ class Recorder:
         self.switched: list[PolicySwitch] = []
 
     attempts = None
+
+    def inside(self) -> None:
+        return None
 
     def apply(self, events: Sequence[Event]) -> None:
         self.applied.append(events)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import IO, Any, Final
 
@@ -318,18 +319,18 @@ def test_the_connection_file_goes_at_every_end(
 ) -> None:
     file = tmp_path / "connection.json"
 
-    class Ending(process.Serving):
-        def wait(self) -> int:
+    class Ending(SimpleQueue[int]):
+        def get(self, block: bool = True, timeout: float | None = None) -> int:
             assert file.exists()
             if isinstance(end, signal.Signals):
                 os.kill(os.getpid(), end)
             elif end == "a failure":
-                self.end(process.EXIT_FAILED)
+                self.put(process.EXIT_FAILED)
             else:
                 raise RuntimeError("as asked")
-            return super().wait()
+            return super().get(block, timeout)
 
-    monkeypatch.setattr(process, "_start", lambda *_: Ending())
+    monkeypatch.setattr(process, "_start", lambda *_: (0, Ending()))
     if end == "an exception":
         with pytest.raises(RuntimeError):
             process.run_external(file, None)

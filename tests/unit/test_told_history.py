@@ -45,7 +45,8 @@ from treadle.live.history_lookup import (
     StagedSplits,
 )
 from treadle.live.history_writer import HINTS, SPLITS, WAITING_RUNS, HistorySource, ProfileRecorder
-from treadle.live.session import Listener, Session
+from treadle.live.session import Session
+from treadle.sidecar.conversation import Listener
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag

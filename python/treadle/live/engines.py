@@ -21,8 +21,10 @@ from treadle.errors import ConfigError, Problem, UserError, unknown
 from treadle.live.observation_file import open_observation
 from treadle.live.policy_memory import state_folder
 from treadle.live.question_socket import NO_QUESTION, Close, QuestionServer, ask_server, opened
-from treadle.sidecar.child import CLOSE_S, LISTENS, ChildProcess, EventSource
+from treadle.sidecar.child import CLOSE_S, LISTENS, ChildProcess
+from treadle.sidecar.conversation import Listener
 from treadle.sidecar.hub import Hub
+from treadle.sidecar.observation import Observation
 from treadle.yarn.treadle_beans import application_in
 
 ANSWER_S: Final = 8.0
@@ -73,9 +75,8 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
 
     folder = state_folder(config)
     observation = None if folder is None else open_observation(folder, closing)
-    hub = Hub(
-        roster, make, clock_ns=time.monotonic_ns, read_roster=read, source=plans, on_end=ended, observation=observation
-    )
+    listeners = tuple(filter(None, (plans, observation)))
+    hub = Hub(roster, make, clock_ns=time.monotonic_ns, read_roster=read, listeners=listeners, on_end=ended)
 
     def close(_: str) -> None:
         ending = list(children)
@@ -86,13 +87,13 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
             child.join(until_s - time.monotonic())
 
     closing.append(close)
-    opened(folder, lambda path: HubQuestionServer(path, config, hub))
+    opened(folder, lambda path: HubQuestionServer(path, config, hub, observation))
     return hub
 
 
 def _plans(
     config: Path, remember: Callable[[object], None], ask_stages: Callable[[Callable[[str], object]], None]
-) -> EventSource | None:
+) -> Listener | None:
     """Open the plan listener of the first engine, if it has one; only that imports compiled code."""
     values = section_values(text_of(config))
     first = next(iter((values.get("engines") or {}).values()), None) or {}
@@ -108,9 +109,9 @@ def _plans(
 class HubQuestionServer(QuestionServer):
     """Returns the owners of applications, and forwards questions about an application to its engine."""
 
-    def __init__(self, path: Path, config: Path, hub: Hub) -> None:
+    def __init__(self, path: Path, config: Path, hub: Hub, observation: Observation | None = None) -> None:
         super().__init__(path)
-        self._config, self._hub = config, hub
+        self._config, self._hub, self._observation = config, hub, observation
 
     def answer_to(self, line: bytes) -> bytes:
         """Answer a question."""
@@ -119,8 +120,8 @@ class HubQuestionServer(QuestionServer):
             roster = self._hub.roster_json()
             if question.get("engines") is True:
                 return json.dumps(roster).encode()
-            if question.get("observation") is True:
-                return json.dumps(self._hub.observation.shown()).encode()
+            if question.get("observation") is True and self._observation is not None:
+                return json.dumps(self._observation.shown()).encode()
             if question.get("held") is True:
                 answers = [_answer(name, self._of(name, question)) for name in roster["engines"]]
                 errors = [each for each in answers if "error" in each]

@@ -30,7 +30,7 @@ from treadle.history.splits import SplitFollower
 from treadle.history.stages import StageTracker
 from treadle.history.store import ProfileStore, Sample, open_store, sample_at, samples_event
 from treadle.live.history_lookup import HistoryLookup, JobSplits, KeyHint, SnapshotId, StagedSplits
-from treadle.live.session import Listener, Tick
+from treadle.sidecar.conversation import Listener, Tick
 from treadle.wire.frames import Frame
 from treadle.yarn.codes import application_id
 

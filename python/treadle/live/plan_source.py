@@ -39,7 +39,7 @@ from treadle.errors import counted, printable
 from treadle.events import Event, NodeState, PlanRanks, Replaces, TaskClaims
 from treadle.history.profile import JobRun, StageRun
 from treadle.live.plan_messages import MessageKind, line, read_frame, run_from_bytes, stages_from_bytes
-from treadle.live.session import Listener
+from treadle.sidecar.conversation import Listener
 from treadle.wire.frames import Frame
 
 COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.plan_child")

@@ -36,9 +36,10 @@ from treadle.live.plan_source import open_plans
 from treadle.live.policy_memory import PolicyMemory, state_folder
 from treadle.live.question_socket import Close
 from treadle.live.recorder import LiveRecorder
-from treadle.live.session import Listener, Session
+from treadle.live.session import Session
 from treadle.policy.user_parts import PartFailure
 from treadle.policy.watchdog import Watchdog
+from treadle.sidecar.conversation import Listener
 from treadle.sidecar.observation import Observation
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
@@ -229,6 +230,7 @@ class LivePolicies(Listener):
         ticks.follow(settings)
         ticks.start()
         self._ticks = ticks
+        listeners = (self, recorder, HistorySource(recorder), plans, ticks, observation)
         session = Session(
             self.make_engine,
             self.read,
@@ -236,8 +238,7 @@ class LivePolicies(Listener):
             clock_ns=clock_ns,
             settings=settings,
             submit=_on_thread,
-            listeners=(self, recorder, HistorySource(recorder), *(() if plans is None else (plans,)), ticks),
-            observation=observation,
+            listeners=tuple(filter(None, listeners)),
         )
         session.set_policy_error(self.refusal)
         return session

@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event, Thread
+from queue import SimpleQueue
+from threading import Thread
 from typing import IO, Final
 
 from treadle import __version__
@@ -55,9 +56,9 @@ def run_managed(config: Path | None) -> int:
         closing: list[Close] = []
         # From here on: the end of standard input is the end of the process, however busy it is.
         Thread(target=_end_with, args=(stdin.fileno(), cache, closing), name="stdin", daemon=True).start()
-        server = _start(greeting, config, closing)
+        port, ended = _start(greeting, config, closing)
         signal.signal(signal.SIGTERM, lambda *_: _end_by_signal(cache, closing))
-        say(out, ready=True, port=server.port, pid=os.getpid(), version=__version__)
+        say(out, ready=True, port=port, pid=os.getpid(), version=__version__)
     except UserError as error:
         line = "; ".join(str(error).splitlines())
         _log.error("%s", line)
@@ -68,7 +69,7 @@ def run_managed(config: Path | None) -> int:
         say(out, error=f"the sidecar cannot start: {type(error).__name__}: {error}".partition("\n")[0])
         return EXIT_FAILED
     else:
-        return server.wait()
+        return ended.get()
     finally:
         if cache is not None:
             cache.remove()
@@ -90,12 +91,12 @@ def run_external(connection_file: Path, config: Path | None, group: str | None =
     file.remove_stale()
     closing: list[Close] = []
     try:
-        server = _start(Greeting(secret=secret), config, closing)
+        port, ended = _start(Greeting(secret=secret), config, closing)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: server.end(0))
-        file.write(server.port, secret)
-        _log.info("ready: process %d listens on port %d, see %s", os.getpid(), server.port, connection_file)
-        return server.wait()
+            signal.signal(number, lambda *_: ended.put(0))
+        file.write(port, secret)
+        _log.info("ready: process %d listens on port %d, see %s", os.getpid(), port, connection_file)
+        return ended.get()
     finally:
         close_all(closing, "the sidecar was ended")
         file.remove()
@@ -149,27 +150,6 @@ def kernel_cache(config: Path | None) -> KernelCache:
     return cache
 
 
-class Serving:
-    """A running server, and the event that ends the process."""
-
-    def __init__(self) -> None:
-        self.port = 0
-        """The port it listens on."""
-        self._ended = Event()
-        self._code = 0
-
-    def end(self, code: int) -> None:
-        """End the process with an exit code; for any thread and for signal handlers."""
-        if not self._ended.is_set():
-            self._code = code
-            self._ended.set()
-
-    def wait(self) -> int:
-        """Wait for the end, return the exit code."""
-        self._ended.wait()
-        return self._code
-
-
 @contextmanager
 def loading() -> Iterator[None]:
     """Make garbage collections rare inside, and exempt all objects that exist at the end from later ones.
@@ -181,16 +161,16 @@ def loading() -> Iterator[None]:
         gc.freeze()
 
 
-def _start(greeting: Greeting, config: Path | None, closing: list[Close]) -> Serving:
+def _start(greeting: Greeting, config: Path | None, closing: list[Close]) -> tuple[int, SimpleQueue[int]]:
+    """Serve from now on; return the port, and the queue whose first element is the exit code of the process."""
     decide = _deciding(config, closing)
     # Imported late: a wrong greeting should be reported at once.
     from treadle.live.server import LoopbackServer
 
-    serving = Serving()
-    server = LoopbackServer(bytes.fromhex(greeting.secret), decide, on_failure=lambda: serving.end(EXIT_FAILED))
+    ended: SimpleQueue[int] = SimpleQueue()  # signal handlers may put into it
+    server = LoopbackServer(bytes.fromhex(greeting.secret), decide, on_failure=lambda: ended.put(EXIT_FAILED))
     server.start()
-    serving.port = server.chosen_port()
-    return serving
+    return server.port, ended
 
 
 @loading()

@@ -22,8 +22,6 @@ from typing import IO, Any, Final, NamedTuple
 from treadle.config.settings import Record, Settings
 from treadle.errors import ConfigError, UserError
 from treadle.events import PolicySwitch
-from treadle.live import session
-from treadle.live.session import Listener
 from treadle.record.files import (
     FILE_HEADER,
     Body,
@@ -42,6 +40,8 @@ from treadle.record.files import (
     tidy,
 )
 from treadle.record.reader import engine_hash, schema_hash, versions
+from treadle.sidecar import conversation
+from treadle.sidecar.conversation import Listener
 from treadle.wire.frames import read_frame_header, without_keys
 from treadle.wire.schema import WireError
 
@@ -231,7 +231,7 @@ class LiveRecorder(Listener):
             self._begun_here, self._broken, self.gaps, self.dropped = False, False, 0, 0
             self._asked_s = -ASK_S
 
-    def begin(self, tick: session.Tick) -> None:
+    def begin(self, tick: conversation.Tick) -> None:
         """Take a frame; have the answer ask for a snapshot if a segment is due."""
         began_s = time.thread_time()
         if self._process_s is None:
@@ -271,13 +271,13 @@ class LiveRecorder(Listener):
         self._frame = kept
         return may_ask and due
 
-    def end(self, tick: session.Tick) -> None:
+    def end(self, tick: conversation.Tick) -> None:
         """Take the answer; a tick beyond the queue's bound is dropped."""
         began_s = time.thread_time()
         self._end(tick)
         self._beside_s += time.thread_time() - began_s
 
-    def _end(self, tick: session.Tick) -> None:
+    def _end(self, tick: conversation.Tick) -> None:
         frame, self._frame = self._frame, None
         if frame is None:
             return

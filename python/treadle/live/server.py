@@ -1,9 +1,9 @@
-"""The Py4J server that only the ResourceManager can call.
+"""The server that only the ResourceManager can call, by Py4J's `CallbackClient`.
 
-Py4J's `CallbackServer` accepts and answers calls from Java. It has no limits, so each step of a connection is
-overridden: each end of a connection must prove within a deadline, by short messages, that it knows the secret
-(`treadle.live.handshake`); after that the other end may call one method of one object with an argument of bounded size.
-Anything else closes the connection, unanswered.
+It speaks as much of Py4J's protocol as one call takes, and has the limits that Py4J's own server lacks: each end of a
+connection must prove within a deadline, by short messages, that it knows the secret (`treadle.live.handshake`); after
+that the other end may call one method of one object with an argument of bounded size. Anything else closes the
+connection, unanswered.
 """
 
 from __future__ import annotations
@@ -14,18 +14,10 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
-from io import BufferedReader
-from threading import BoundedSemaphore, Event, Lock
+from threading import BoundedSemaphore, Lock, Thread
 from typing import Final
 
 from py4j import protocol
-from py4j.java_gateway import (
-    CallbackConnection,
-    CallbackServer,
-    CallbackServerParameters,
-    PythonProxyPool,
-    server_started,
-)
 
 from treadle.live.handshake import (
     HOST,
@@ -66,7 +58,6 @@ STRANGERS_LINES: Final = (20.0, 0.1)
 AUTHENTICATION_S: Final = 2.0
 """A connection that has not proved by then that it knows the secret is closed."""
 
-_START_S: Final = 10.0
 _BUFFER_BYTES: Final = 1 << 18
 _CALL: Final = (b"c\n", protocol.ENTRY_POINT_OBJECT_ID.encode() + b"\n", b"decide\n")
 _BYTES: Final = protocol.BYTES_TYPE.encode()
@@ -78,11 +69,11 @@ class RefusedError(Exception):
     """The other end sent a message that is not allowed."""
 
 
-class LoopbackServer(CallbackServer):
+class LoopbackServer:
     """Listens on a loopback port of the system's choice and hands frames to `decide`, one at a time."""
 
     def __init__(self, secret: bytes, decide: Decide, *, on_failure: Callable[[], None]) -> None:
-        """Prepare; `start` opens the port.
+        """Open the port; `start` takes connections.
 
         Args:
             secret: shared by both ends
@@ -90,9 +81,10 @@ class LoopbackServer(CallbackServer):
             on_failure: called on a server thread when `decide` raised, which it should never do, or when no
                 more connections can be taken
         """
-        parameters = CallbackServerParameters(address=HOST, port=0, daemonize=True, daemonize_connections=True)
-        super().__init__(PythonProxyPool(), None, callback_server_parameters=parameters)
         self.secret = secret
+        self._listening = socket.create_server((HOST, 0), backlog=CROWD_MAX)
+        self.port = int(self._listening.getsockname()[1])
+        """The port that the system chose."""
         self._decide = decide
         self._on_failure = on_failure
         self._decide_lock = Lock()
@@ -104,25 +96,18 @@ class LoopbackServer(CallbackServer):
         """For messages about connections that have not proved yet that they know the secret."""
 
     def start(self) -> None:
-        """Open the port; once this returns, connections are taken."""
-        started = Event()
-        server_started.connect(lambda **_: started.set(), sender=self, unique_id=id(self))
-        super().start()
-        # Py4J listens on its thread, some time after this, with room for five connections, which a flood fills.
-        started.wait(_START_S)
-        server_started.disconnect(None, sender=self, unique_id=id(self))
-        self.server_socket.listen(CROWD_MAX)
+        """Take connections, until the end of the process."""
+        Thread(target=self._run, name="server", daemon=True).start()
 
-    def run(self) -> None:
-        """Take connections until `shutdown`."""
-        super().run()
-        if not self.is_shutdown:
-            _log.error("no more connections can be taken")
+    def _run(self) -> None:
+        try:
+            with self._listening:
+                while True:
+                    connected, _ = self._listening.accept()
+                    self._take(connected)
+        except Exception:
+            _log.exception("no more connections can be taken")
             self._on_failure()
-
-    def chosen_port(self) -> int:
-        """Return the port that the system chose."""
-        return int(self.get_listening_port())
 
     def decide(self, frame: bytes, reply_max_bytes: int) -> bytes:
         """Answer one frame."""
@@ -152,10 +137,8 @@ class LoopbackServer(CallbackServer):
                     connections.remove(connection)
         self._threads.release()
 
-    def _create_connection(self, socket_instance: socket.socket, stream: BufferedReader) -> LoopbackConnection:
-        # Called for each accepted connection; an exception would end the server.
-        stream.close()
-        connection = LoopbackConnection(self, socket_instance)
+    def _take(self, connected: socket.socket) -> None:
+        connection = LoopbackConnection(self, connected)
         with self._lists_lock:
             strangers = self._strangers
             strangers.append(connection)
@@ -165,18 +148,17 @@ class LoopbackServer(CallbackServer):
                 self.strangers_log.warning("more than %d strangers: the oldest is closed", STRANGERS_MAX)
                 strangers.pop(0).interrupt()
         self._threads.acquire()  # connections that were ended hold their thread for a moment
-        return connection
+        connection.start()
 
 
-class LoopbackConnection(CallbackConnection):
+class LoopbackConnection(Thread):
     """One connection, on a thread of its own."""
 
     def __init__(self, server: LoopbackServer, connected: socket.socket) -> None:
-        stream = connected.makefile("rb", _BUFFER_BYTES)
-        super().__init__(server.pool, stream, connected, None, server.callback_server_parameters, server)
+        super().__init__(daemon=True)
         self._server = server
         self._connected = connected
-        self._stream = stream
+        self._stream = connected.makefile("rb", _BUFFER_BYTES)
         self._log = server.strangers_log
         self.since_s = time.monotonic()
         """When it came."""
@@ -200,7 +182,9 @@ class LoopbackConnection(CallbackConnection):
             self._log.info("connection closed: %s", error)
         finally:
             self._server.closed(self)
-            self.close()
+            self.interrupt()
+            self._stream.close()
+            self._connected.close()
 
     def interrupt(self) -> None:
         """End the connection from another thread."""

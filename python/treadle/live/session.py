@@ -1,7 +1,4 @@
-"""Frames in, answers out: a sidecar between its socket and its engine, with no socket, file or clock of its own.
-
-A frame becomes a `Tick`, which listeners see in order: policies, histories, plans, the recorder.
-"""
+"""An engine behind a conversation: frames in, answers out, with no socket, file or clock of its own."""
 
 from __future__ import annotations
 
@@ -9,9 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from threading import Event as ThreadEvent
-from threading import Lock
 from typing import Final, TypeVar
 
 import numpy as np
@@ -21,75 +16,14 @@ from treadle.config.part_files import missing
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.errors import ConfigError
-from treadle.events import AttemptKeys, Event, PolicySwitch
+from treadle.events import AttemptKeys, PolicySwitch
 from treadle.model.cluster import Cluster
 from treadle.model.tables import grown
 from treadle.policy.user_parts import PartFailure
-from treadle.proposals import NOTHING_HELD, Held, Proposals
-from treadle.sidecar.child import EventSource
+from treadle.sidecar.conversation import FAILURES_MAX, Application, Conversation, Listener, Tick
 from treadle.sidecar.merge import REPORT_INTERVAL_MS
-from treadle.sidecar.observation import Application, Observation
-from treadle.wire.answer import Answer, Status, encode_answer, rows_within
-from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header
-from treadle.wire.schema import TooManyError, VersionError, WireError
-
-
-@dataclass(slots=True)
-class Tick:
-    """A frame on its way to its answer."""
-
-    content: bytes
-    reply_max_bytes: int | None
-    """No answer is longer, from this one on; None: as before."""
-    frame: Frame | None = None
-    """None: it is not decoded yet, or refused."""
-    asks_snapshot: bool = False
-    """A listener has the answer ask for a snapshot."""
-    refused: bool = False
-    """A listener wants a snapshot, for which the frame was refused."""
-    reading: Future[Settings] | None = None
-    """The outcome of reading the settings again."""
-    offline_events: list[Event] = field(default_factory=list)
-    """Events that the engine got outside the frame."""
-    proposals: Proposals = field(default_factory=Proposals.none)
-    held: Held = NOTHING_HELD
-    answer: bytes = b""
-    decide_us: int = 0
-    known: str = ""
-    """Summary of the data outside frames, as in the status."""
-    warnings: Sequence[str] = ()
-    """Those of others than the engine."""
-    switches: Sequence[PolicySwitch] = ()
-    """The engine's latest changes of policy."""
-
-
-class Listener(EventSource):
-    """Sees each tick of a session, and may know more than the frames. All must return at once and raise nothing."""
-
-    def begin(self, tick: Tick) -> None:
-        """Handle the arrival of a frame, which may be invalid."""
-
-    def wants_snapshot(self) -> bool:
-        """Say, once, that nothing can be made of the frames before the next snapshot, which should come now."""
-        return False
-
-    def deciding(self) -> None:
-        """Handle the start of a decision."""
-
-    def end(self, tick: Tick) -> None:
-        """Handle the answer to the frame."""
-
-    def follow(self, settings: Settings, before: Settings | None = None) -> None:
-        """Follow other settings from now on; those ``before``, which the engine followed, did well."""
-
-    def failed(
-        self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch]
-    ) -> None:
-        """Handle the failure of a part of ``settings``, or of those that replaced them, and the settings that run now.
-
-        ``switches`` are those of the engine that were not reported before, oldest first.
-        """
-
+from treadle.wire.answer import rows_within
+from treadle.wire.frames import Frame, FrameHeader
 
 LATEST: Final = 10_000
 """Number of waits that are remembered."""
@@ -145,9 +79,6 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FAILURES_MAX: Final = 8
-"""After this many failures of the engine without a decision in between the process ends."""
-
 DECISIONS_TO_MEND: Final = 100
 """After this many decisions a new engine is healthy: the failure before it is not reported any more."""
 
@@ -172,12 +103,6 @@ class _Model:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-
-    @classmethod
-    def of(cls, engine: Engine) -> _Model | None:
-        """Return it of an engine; None before its first snapshot."""
-        inside = engine.inside()
-        return None if inside is None else cls(inside[0])
 
     def application_at(self, index: int) -> Application | None:
         """Return an application; None if it is not known."""
@@ -204,8 +129,8 @@ class EngineFailedError(Exception):
     """The engine failed `FAILURES_MAX` times in a row."""
 
 
-class Session:
-    """One caller's conversation: checks epochs and sequences, keeps the engine going, answers every frame.
+class Session(Conversation):
+    """One caller's conversation with one engine, which it keeps going.
 
     Not for several threads at a time.
     """
@@ -220,7 +145,6 @@ class Session:
         settings: Settings | None = None,
         submit: Submit = at_once,
         listeners: Sequence[Listener] = (),
-        observation: Observation | None = None,
     ) -> None:
         """Make the engine.
 
@@ -232,19 +156,17 @@ class Session:
             settings: those to start with
             submit: has settings read again; until then the old ones are followed
             listeners: see each tick, in order; for a request key, the last listener's data count
-            observation: compares the answers with the CapacityScheduler's placements
 
         Raises:
             ConfigError: there are no settings to start with.
         """
-        self._turn, self._answered = Lock(), ThreadEvent()
+        super().__init__(listeners, clock_ns)
+        self._answered = ThreadEvent()
         self._make_engine = make_engine
         self._read_settings = read_settings
         self._settings = read_settings() if settings is None else settings
         self._reported_switches: list[PolicySwitch] = []
         self._submit = submit
-        self._listeners = tuple(listeners)
-        self._observation = observation
         self._reading: Future[Settings] | None = None
         self.failure: PartFailure | None = None
         """The policy's latest failure; None if there is none."""
@@ -253,23 +175,11 @@ class Session:
         self._missing: tuple[str, ...] = ()
         """Warnings about parts of the policy that lack required settings."""
         self._engine = make_engine(self._settings)
-        self._decoder = FrameDecoder()
-        self._clock_ns = clock_ns
         self._reply_max_bytes = reply_max_bytes
-        self._epoch = 0
-        self._sequence = 0
-        self._awaits_snapshot = True
-        """Only a snapshot will be taken."""
-        self._refusing = False
-        """It has been logged."""
         self._configuration: int | None = None
-        self.failures = self._steady = 0
-        """How often the engine has failed with no decision since."""
+        self._steady = 0
         self._waits = WaitMetrics()
         self._contention, self._contention_s = "", -1
-        self._tick = Tick(b"", None)
-        keys_for = tuple(type_ for each in self._listeners for type_ in each.keys_for())
-        self._status = Status("", keys_for=keys_for)
         self._note_policy()
 
     def set_policy_error(self, policy_error: str) -> None:
@@ -277,17 +187,14 @@ class Session:
         self._status.policy_error = policy_error
 
     def decide(self, frame: bytes, reply_max_bytes: int | None = None) -> bytes:
-        """Answer a frame. Whatever is wrong with it is answered with `RESEND` and no proposals.
-
-        Args:
-            frame: as in docs/wire-format.md
-            reply_max_bytes: no answer to the caller is longer, from this one on
+        """Answer a frame, as `Conversation.decide` does.
 
         Raises:
             EngineFailedError: this session has no future.
         """
-        with self._turn:
-            answer = self._decide(frame, reply_max_bytes)
+        if reply_max_bytes is not None:
+            self._reply_max_bytes = reply_max_bytes
+        answer = super().decide(frame, reply_max_bytes)
         self._answered.set()
         return answer
 
@@ -302,103 +209,45 @@ class Session:
         """Take settings that were read again, or will have been; they are taken over with the next frame."""
         self._reading = reading
 
-    def _decide(self, content: bytes, reply_max_bytes: int | None) -> bytes:
-        began_ns = self._clock_ns()
-        tick = Tick(content, reply_max_bytes, known=self._tick.known, warnings=self._tick.warnings)
-        self._tick = tick
-        for each in self._listeners:
-            each.begin(tick)
-        if reply_max_bytes is not None:
-            self._reply_max_bytes = reply_max_bytes
-        header: FrameHeader | None = None
-        try:
-            header, _ = read_frame_header(content)
-            self._follow(header)
-            tick.frame = self._decoder.decode(content)
-            self._answer(tick.frame)
-        except WireError as error:
-            self._await_snapshot(header, error)
-        epoch, sequence = (header.epoch, header.sequence) if header else (0, 0)
-        tick.decide_us = (self._clock_ns() - began_ns) // 1000
-        # of the answers to the parts of a frame only the last is read
-        status = "" if header is not None and header.more and not self._awaits_snapshot else self._status.changed()
-        answer = Answer(epoch, sequence, tick.decide_us, self._awaits_snapshot, tick.proposals, status, held=tick.held)
-        tick.answer, tick.switches = encode_answer(answer), self._engine.switches()
-        for each in self._listeners:
-            each.end(tick)
-        if self._observation is not None and header is not None and (known := _Model.of(self._engine)):
-            self._observation.answered(header, tick.decide_us, tick.proposals, known)
-        self._tick = Tick(b"", None, known=tick.known, warnings=tick.warnings)  # the frame may be large
-        return tick.answer
+    def _switches(self) -> Sequence[PolicySwitch]:
+        return self._engine.switches()
 
-    def _follow(self, header: FrameHeader) -> None:
-        """Refuse a frame that does not continue the one before."""
-        if header.snapshot:
-            if header.epoch != self._epoch:
-                _log.info(
-                    "new scheduler session (epoch %d): snapshot received, frame %d", header.epoch, header.sequence
-                )
-            self._epoch = header.epoch
-            self._status.forget_sent()
-        elif self._awaits_snapshot:
-            raise WireError("flags", "a delta while a snapshot is awaited")
-        elif header.epoch != self._epoch:
-            raise WireError("epoch", f"{header.epoch} after {self._epoch}")
-        elif header.sequence != self._sequence + 1:
-            raise WireError("sequence", f"{header.sequence} after {self._sequence}")
-        # a list: each listener is asked, so that one snapshot serves all
-        elif [each for each in self._listeners if each.wants_snapshot()]:
-            self._tick.refused = True
-            raise WireError("flags", "a delta, and what is remembered of jobs begins with a snapshot")
-        self._sequence = header.sequence
-
-    def _await_snapshot(self, header: FrameHeader | None, error: WireError) -> None:
-        # Further frames until the snapshot are refused too: one warning is enough.
-        level = logging.DEBUG if self._refusing else logging.WARNING
-        if isinstance(error, TooManyError | VersionError):
-            self._status.frame_error = f"frame {header.sequence if header else '?'} refused: {error}"
-        _log.log(level, "frame %s refused, a snapshot is awaited: %s", header.sequence if header else "?", error)
-        self._awaits_snapshot = self._refusing = True
-
-    def _answer(self, frame: Frame) -> None:
+    def _take(self, tick: Tick, frame: Frame) -> None:
         """Pass a frame to the engine and have it decide."""
-        header, tick = frame.header, self._tick
-        try:
-            self._reconfigure(header.configuration)
-            self._engine.apply([event for event in frame.events if not isinstance(event, AttemptKeys)])
-            if self._engine.attempts is not None and (known := _Model.of(self._engine)):
+        header, engine = frame.header, self._engine
+        self._reconfigure(header.configuration)
+        engine.apply([event for event in frame.events if not isinstance(event, AttemptKeys)])
+        inside = engine.inside()
+        if inside is not None:
+            tick.cluster = known = _Model(inside[0])
+            if engine.attempts is not None:
                 self._waits.take(header, known.pending())
-            # a run can be repeated with the frames and these
-            tick.offline_events = [event for each in self._listeners for event in each.collect(frame)]
-            if tick.offline_events:
-                self._engine.apply(tick.offline_events)
-            if self._observation is not None and (known := _Model.of(self._engine)):
-                self._observation.take(frame, known)
-            self._awaits_snapshot = self._refusing = False
-            self._status.frame_error = ""
-            if header.more:
-                return
-            if tick.asks_snapshot:
-                self._awaits_snapshot = self._refusing = True
-                return
-            for each in self._listeners:
-                each.deciding()
-            proposals = self._engine.decide(
-                header.rm_time_ms, self._limit(header.limit), sequence=header.sequence, assume=not header.observe
-            )
-            tick.held = self._engine.held()
-            self._note_policy()
-            samples = self._engine.samples()
-            if samples is not None:
-                for each in self._listeners:
-                    each.learn(samples)
-            self._status.diagnostics = tuple(self._engine.diagnostics())
-            self._note_attempts(header.rm_time_ms)
-            self._status.waits_for = self._engine.waits_for()
-            self._note_known(header.rm_time_ms)
-        except Exception as error:  # any error: the next snapshot starts a new engine
-            self._restart_engine(error)
+        # a run can be repeated with the frames and these
+        tick.offline_events = [event for each in self._listeners for event in each.collect(frame)]
+        if tick.offline_events:
+            engine.apply(tick.offline_events)
+        for each in self._listeners:
+            each.taken(tick)
+        if header.more:
             return
+        if tick.asks_snapshot:
+            self._awaits_snapshot = self._refusing = True
+            return
+        for each in self._listeners:
+            each.deciding()
+        fits = rows_within(self._reply_max_bytes, transactions=engine.attempts is not None)
+        limit = max(0, min(header.limit, self._settings.limits.proposals_max, fits))
+        proposals = engine.decide(header.rm_time_ms, limit, sequence=header.sequence, assume=not header.observe)
+        tick.held = engine.held()
+        self._note_policy()
+        samples = engine.samples()
+        if samples is not None:
+            for each in self._listeners:
+                each.learn(samples)
+        self._status.diagnostics = tuple(engine.diagnostics())
+        self._note_attempts(header.rm_time_ms)
+        self._status.waits_for = engine.waits_for()
+        self._note_known(header.rm_time_ms)
         tick.proposals = proposals
         self.failures = 0
         self._steady += 1
@@ -412,8 +261,7 @@ class Session:
         tick, status = self._tick, self._status
         tick.known = "; ".join(filter(None, (each.summary() for each in self._listeners)))
         status.learned = "; ".join(filter(None, (self._contention, tick.known)))
-        observed = () if self._observation is None else self._observation.warnings()
-        tick.warnings = (*(warning for each in self._listeners for warning in each.warnings()), *observed)
+        tick.warnings = tuple(warning for each in self._listeners for warning in each.warnings())
         status.warnings = (*self._missing, *self._engine.stalled(), *self._engine.warnings(), *tick.warnings)
 
     def _note_attempts(self, now_ms: int) -> None:
@@ -427,13 +275,7 @@ class Session:
         figures = self._waits.figures(now_ms, {"retries": attempts.retries, "too_large": attempts.too_large})
         status.engines = {"figures": figures, "given_up": attempts.given_up()}
 
-    def _limit(self, requested: int) -> int:
-        fits = rows_within(self._reply_max_bytes, transactions=self._engine.attempts is not None)
-        return max(0, min(requested, self._settings.limits.proposals_max, fits))
-
-    def _restart_engine(self, error: Exception) -> None:
-        self._awaits_snapshot = True
-        self.failures += 1
+    def _failed(self, error: Exception) -> None:
         self._steady = 0
         self._status.engine_error = f"engine restarted after {type(error).__name__}: {error}"
         _log.error("the engine failed on frame %d, a new one is started", self._sequence, exc_info=error)

@@ -20,12 +20,13 @@ from treadle.engine import Engine
 from treadle.errors import ConfigError
 from treadle.events import Event
 from treadle.live.policies import own_settings
-from treadle.live.session import EngineFailedError, Listener, Session
-from treadle.live.session import Tick as LiveTick
+from treadle.live.session import EngineFailedError, Session
 from treadle.policy.watchdog import Endless
 from treadle.proposals import Held
 from treadle.record.files import RecordingError, Tick
 from treadle.record.reader import NOT_FROM_START, READABLE_PART, RecordedSegment, engine_hash, open_all, versions
+from treadle.sidecar.conversation import Listener
+from treadle.sidecar.conversation import Tick as LiveTick
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import Frame, FrameDecoder, read_frame_header
 from treadle.wire.schema import WireError

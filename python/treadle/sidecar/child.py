@@ -2,8 +2,6 @@
 
 Engine processes trust the hub, which sends them pickles. The hub does not trust them, because they run user code: it
 reads only bytes from them, either an answer or an empty message as a sign of life.
-
-Also here: the work that the hub sends an engine, and the source of events that are not in frames.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -22,8 +20,7 @@ from threading import Condition, Thread, Timer
 from typing import Final, NamedTuple
 
 from treadle.errors import printable
-from treadle.events import Event, Samples
-from treadle.wire.frames import Frame
+from treadle.events import Event
 
 LISTENS: Final = "listens"
 """Argument of an engine's process if the hub has a plan listener."""
@@ -40,35 +37,6 @@ class Work(NamedTuple):
     """Finished jobs, for the engine's job history."""
     lease_ms: int
     """The engine sends eight signs of life in this time."""
-
-
-class EventSource:
-    """Knows more than the frames, such as `treadle.live.history_writer.HistorySource`. All must return at once."""
-
-    def collect(self, frame: Frame) -> Sequence[Event]:
-        """Return the events that the engine gets after those of a frame and before it decides."""
-        return ()
-
-    def learn(self, samples: Samples) -> None:
-        """Take the engine's pilot measurements."""
-
-    def forget(self) -> None:
-        """Handle an engine that fails repeatedly: discard the data sent to it, which may be the cause."""
-
-    def again(self, applications: Iterable[int]) -> None:
-        """Return all that is known of some applications with the next frames, as if it were new."""
-
-    def summary(self) -> str:
-        """Return a short summary for the status; empty if there is nothing to report."""
-        return ""
-
-    def warnings(self) -> Sequence[str]:
-        """Return warnings for the administrator."""
-        return ()
-
-    def keys_for(self) -> Sequence[str]:
-        """Return the types of the applications whose keys the frames should bring (`treadle.events.AttemptKeys`)."""
-        return ()
 
 
 _log = logging.getLogger(__name__)

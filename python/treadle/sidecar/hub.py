@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from threading import Condition, RLock
+from threading import Condition
 from typing import Any, Final
 
 import numpy as np
@@ -17,15 +17,15 @@ import numpy as np
 from treadle.config.settings import GANG_MAX, RosterEngine
 from treadle.errors import ConfigError, printable
 from treadle.events import Applications, ApplicationState, ContainerEvent, Containers, Event, Fates, Snapshot
-from treadle.proposals import NOTHING_HELD, Held, Proposals
-from treadle.sidecar.child import ChildProcess, EventSource, Work
+from treadle.proposals import NOTHING_HELD, Held
+from treadle.sidecar.child import ChildProcess, Work
+from treadle.sidecar.conversation import FAILURES_MAX, Conversation, Listener, Tick
 from treadle.sidecar.merge import REPORT_INTERVAL_MS, Bidder, Merge, Offer, Report, check_answer, merge_into
 from treadle.sidecar.mirror import Feed, Mirror
-from treadle.sidecar.observation import Observation
 from treadle.sidecar.roster import NEVER, Asking, Move, Roster
-from treadle.wire.answer import Answer, Status, decode_answer, encode_answer, rows_within
-from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader, read_frame_header
-from treadle.wire.schema import FrameFlag, WireError
+from treadle.wire.answer import decode_answer, rows_within
+from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
+from treadle.wire.schema import FrameFlag
 from treadle.yarn.codes import application_id
 
 _log = logging.getLogger(__name__)
@@ -42,9 +42,6 @@ _TEXT_MAX: Final = 200
 """Maximum length of an engine's texts in the log and in applications' diagnostics."""
 
 _NUMBER: Final = 0xFFFFFFFF
-
-FAILURES_MAX: Final = 8
-"""After this many failures in a row of the hub, or wrong answers of an engine, the process ends."""
 
 CLAIMS_EVERY_MS: Final = 1000
 """So seldom it is looked for asks beyond claims."""
@@ -76,7 +73,7 @@ class _Engine(Bidder):
         """The nodes that it reserves, according to its latest answer."""
 
 
-class Hub:
+class Hub(Conversation):
     """Answers the frames of one ResourceManager for all engines of a roster. `decide` is for one thread at a time."""
 
     def __init__(
@@ -86,9 +83,8 @@ class Hub:
         *,
         clock_ns: Callable[[], int],
         read_roster: Callable[[], Future[Sequence[RosterEngine]]],
-        source: EventSource | None = None,
+        listeners: Sequence[Listener] = (),
         on_end: Callable[[str, str], None] = lambda engine, application: None,
-        observation: Observation | None = None,
     ) -> None:
         """Start the engines.
 
@@ -97,16 +93,13 @@ class Hub:
             make_child: starts one, which notifies the condition whenever it has answered, begun or ended
             clock_ns: a monotonic clock
             read_roster: has it read again, whenever the frames' configuration number changes
-            source: of events that are not in frames
+            listeners: see each tick, in order
             on_end: is called with the owner and YARN's id of an application that has ended; must not wait
-            observation: compares the answers with the CapacityScheduler's placements
         """
-        self._lock, self._changed = RLock(), Condition()
-        self._make_child, self._clock_ns, self._read_roster = make_child, clock_ns, read_roster
-        self._source, self._on_end = source or EventSource(), on_end
-        self.observation = observation or Observation()
-        """Comparison with the CapacityScheduler, over all engines."""
-        self._decoder, self._mirror = FrameDecoder(), Mirror()
+        super().__init__(listeners, clock_ns)
+        self._changed = Condition()
+        self._make_child, self._read_roster, self._on_end = make_child, read_roster, on_end
+        self._mirror = Mirror()
         self._merge = Merge(self._mirror)
         self._roster = Roster(())
         self._engines: dict[str, _Engine] = {}
@@ -115,13 +108,10 @@ class Hub:
         self._index: dict[int, int] = {}
         self._tasks_unknown: set[int] = set()
         """Applications whose number of tasks matters and is not known yet, by index."""
-        self._epoch = self._sequence = 0
-        self._lost = True
         self._frames = self._snapshot_at = 0
         """How many have come, and how many had when the latest snapshot began."""
         self._configuration: int | None = None
         self._reading: Future[Sequence[RosterEngine]] | None = None
-        self._status = Status("", keys_for=tuple(self._source.keys_for()))
         self._beyond: set[int] = set()
         """Applications that ask for more than is left of their engine's claim."""
         self._claims_ms = -CLAIMS_EVERY_MS
@@ -130,39 +120,9 @@ class Hub:
         """Messages for applications that were given up, by index."""
         self._has_new_status, self._report_ms = True, 0
         """Has any engine a new status? When are figures shown again?"""
-        self._failures = self._messages = 0
-        """How often has it failed in a row? How many messages had engines sent when the lease was last renewed?"""
+        self._messages = 0
+        """How many messages had engines sent when the lease was last renewed?"""
         self._follow_roster(roster)
-
-    def decide(self, frame: bytes, reply_max_bytes: int) -> bytes:
-        """Answer a frame. Whatever is wrong with it is answered with `RESEND` and no proposals."""
-        with self._lock:
-            began_ns = self._clock_ns()
-            header: FrameHeader | None = None
-            answer = Answer(0, 0, 0, True, Proposals.none(), "")
-            try:
-                header, _ = read_frame_header(frame)
-                answer = answer._replace(epoch=header.epoch, sequence=header.sequence)
-                self._continue(header)
-                self._take(self._decoder.decode(frame))
-                self._lost = False
-                if header.more:
-                    return encode_answer(answer._replace(resend=False))
-                answer = self._answer(header, reply_max_bytes)
-                self.observation.answered(header, (self._clock_ns() - began_ns) // 1000, answer.proposals, self._mirror)
-                self._status.frame_error, self._failures = "", 0
-            except WireError as error:
-                self._lost = True
-                self._status.frame_error = f"frame {header.sequence if header else '?'} refused: {error}"
-                _log.warning("%s, a snapshot is awaited", self._status.frame_error)
-                answer = answer._replace(resend=True, status=self._status.changed())
-            except Exception:
-                self._lost = True
-                self._failures += 1
-                _log.exception("frame %d failed, a snapshot is awaited", answer.sequence)
-                if self._failures >= FAILURES_MAX:
-                    raise
-            return encode_answer(answer._replace(decide_us=(self._clock_ns() - began_ns) // 1000))
 
     def _now_ms(self) -> int:
         return self._clock_ns() // 1_000_000
@@ -173,7 +133,7 @@ class Hub:
 
     def roster_json(self) -> dict[str, Any]:
         """Return each engine with all figures, and home and owner of applications by YARN's id."""
-        with self._lock:
+        with self._turn:
             owners = {}
             for key in filter(self._roster.__contains__, self._index):
                 home, owner = self._roster.home(key), self._roster.owner(key)
@@ -183,30 +143,35 @@ class Hub:
 
     def remember(self, thing: object, engine: str = "") -> None:
         """Queue a finished job for an engine, without a name the first; for any thread."""
-        with self._lock:
+        with self._turn:
             name = engine or next(iter(self._engines))
             if name in self._engines:
                 self._engines[name].remembered.append(thing)
 
     # Frames
 
-    def _continue(self, header: FrameHeader) -> None:
-        """Refuse a frame that does not continue the one before."""
-        if header.snapshot:
-            if header.epoch != self._epoch:
-                _log.info("new scheduler session (epoch %d)", header.epoch)
-            self._epoch = header.epoch
-            self._status.forget_sent()
-            self._has_new_status = True
-        elif self._lost:
-            raise WireError("flags", "a delta while a snapshot is awaited")
-        elif (header.epoch, header.sequence) != (self._epoch, self._sequence + 1):
-            raise WireError("sequence", f"{header.epoch}:{header.sequence} after {self._epoch}:{self._sequence}")
-        self._sequence = header.sequence
-
-    def _take(self, frame: Frame) -> None:
+    def _take(self, tick: Tick, frame: Frame) -> None:
+        """Pass a frame to the mirror, let engines decide, and take the part of their answers to send now."""
+        self._has_new_status |= frame.header.snapshot
         self._mirror.take(frame.events)
+        tick.cluster = self._mirror
         self._frames += not frame.header.more
+        self._take_events(frame)
+        for each in self._listeners:
+            for external in each.collect(frame):
+                self._divide_events(external)
+        for each in self._listeners:
+            each.taken(tick)
+        if not frame.header.more:
+            self._answer(tick, frame.header)
+            self.failures = 0
+
+    def _failed(self, error: Exception) -> None:
+        _log.error("frame %d failed, a snapshot is awaited", self._sequence, exc_info=error)
+        if self.failures >= FAILURES_MAX:
+            raise error
+
+    def _take_events(self, frame: Frame) -> None:
         for event in frame.events:
             match event:
                 case Snapshot():
@@ -227,9 +192,6 @@ class Hub:
                         self._merge.changed(node, "", self._frames)
                 case Fates():
                     self._merge.fates(event, self._frames)
-        for external in self._source.collect(frame):
-            self._divide_events(external)
-        self.observation.take(frame, self._mirror)
 
     def _take_applications(self, event: Applications) -> None:
         columns = (event.application, event.cluster_timestamp, event.id, event.state)
@@ -325,7 +287,11 @@ class Hub:
             elif index not in engine.owned and name == owner:
                 engine.owned.add(index)
                 engine.feed.serve(index)
-                self._source.again((index,))
+                self._tell_again((index,))
+
+    def _tell_again(self, applications: Iterable[int]) -> None:
+        for each in self._listeners:
+            each.again(applications)
 
     def _unserved(self, proposals: int) -> bool:
         """Return whether an application has requests and no live engine serves it, or no engine shows life.
@@ -378,9 +344,9 @@ class Hub:
 
     # Answers
 
-    def _answer(self, header: FrameHeader, reply_max_bytes: int) -> Answer:
-        """Let engines decide, and return the part of their answers to send now."""
-        now_ms = self._now_ms()
+    def _answer(self, tick: Tick, header: FrameHeader) -> None:
+        now_ms, reply_max_bytes = self._now_ms(), tick.reply_max_bytes
+        assert reply_max_bytes is not None
         self._reconfigure(header.configuration, now_ms)
         self._settle(now_ms)
         engines = list(self._engines.values())
@@ -399,10 +365,12 @@ class Hub:
         limit = min(header.limit, rows_max)
         batch = self._setting("batch-size", BATCH)
         merged = self._merge.answer(engines, header.sequence, limit, rows_max, batch)
-        again = any(each.is_deciding or each.offer is not None for each in engines if self._roster.lives(each.row.name))
-        status = self._report(now_ms)
-        unserved = self._unserved(len(merged))
-        return Answer(header.epoch, header.sequence, 0, False, merged, status, again, unserved, self._held(now_ms))
+        tick.again = any(
+            each.is_deciding or each.offer is not None for each in engines if self._roster.lives(each.row.name)
+        )
+        tick.status = self._report(now_ms)
+        tick.unserved, tick.held = self._unserved(len(merged)), self._held(now_ms)
+        tick.proposals = merged
 
     def _held(self, now_ms: int) -> Held:
         """Return the engines' reservations for their own applications, and requests beyond their claims."""
@@ -423,7 +391,7 @@ class Hub:
         if snapshot:
             engine.encoder, engine.events = FrameEncoder(), []
             engine.fates.clear()
-            self._source.again(engine.owned)
+            self._tell_again(engine.owned)
         engine.sequence += 1
         engine.base, engine.is_deciding = self._frames, True
         flags = header.flags & FrameFlag.OBSERVE | (FrameFlag.SNAPSHOT if snapshot else 0)
@@ -496,8 +464,10 @@ class Hub:
         merge_into(status, {name: engine.report for name, engine in engines.items()}, problems)
         self._given_up = {index: text for index, text in self._given_up.items() if index in self._key}
         status.diagnostics = (*self._given_up.items(), *status.diagnostics)
-        status.learned = "; ".join(filter(None, (status.learned, self._source.summary())))
-        status.warnings = (*self._source.warnings(), *self.observation.warnings(), *status.warnings)
+        known = (each.summary() for each in self._listeners)
+        status.learned = "; ".join(filter(None, (status.learned, *known)))
+        warnings = (warning for each in self._listeners for warning in each.warnings())
+        status.warnings = (*warnings, *status.warnings)
         if now_ms >= self._report_ms:
             self._report_ms = now_ms + REPORT_INTERVAL_MS
             status.engines = {"engines": self._figures(now_ms)}

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from treadle import events
 from treadle.events import I64, U8, ApplicationState, ContainerEvent, Event, NodeState, Replaces, array_fields
-from treadle.sidecar.observation import Application
+from treadle.sidecar.conversation import Application
 
 Bools = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.integer]

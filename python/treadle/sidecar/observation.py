@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from threading import Lock
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from treadle.errors import printable
 from treadle.events import ContainerEvent, Containers, Fate, Fates
 from treadle.proposals import Proposals
-from treadle.wire.frames import Frame, FrameHeader
+from treadle.sidecar.conversation import Application, IndexLookup, Listener, Tick
+from treadle.wire.frames import Frame
 
 WINDOW_MS: Final = 1000
 """How long a placed container waits for its proposal, and how long a proposal that is not repeated counts. A longer
@@ -257,26 +258,6 @@ _ATTEMPT_SHIFT: Final = 56
 """From this bit on the number of a container has its attempt, if a later one keeps it."""
 
 
-class Application(NamedTuple):
-    """An application, independent of its current index."""
-
-    id: int
-    """The cluster's time stamp and its number."""
-    attempt: int
-    queue: str
-    type: str
-
-
-class IndexLookup(Protocol):
-    """The cluster after the latest frame: the meaning of indices."""
-
-    def application_at(self, index: int) -> Application | None:
-        """Return an application; None if it is not known."""
-
-    def priority_of(self, application: int, key: int) -> int | None:
-        """Return the priority of a request key; None if it is not known."""
-
-
 class _Subject(NamedTuple):
     """Identifies the proposals and placements to compare, and the tallies that count them."""
 
@@ -294,7 +275,7 @@ class _Answer:
     fates: list[tuple[int, int]] = field(default_factory=list)
 
 
-class Observation:
+class Observation(Listener):
     """Compares frames with the answers to earlier ones. For one thread that decides, and any that read.
 
     A comparison that fails stops, and reports it: decisions go on.
@@ -326,28 +307,24 @@ class Observation:
         """Why the figures cannot be saved; empty if they can."""
         self._stopped = ""
 
-    def answered(self, header: FrameHeader, decide_us: int, proposals: Proposals, known: IndexLookup) -> None:
-        """Take the answer to a frame.
+    def taken(self, tick: Tick) -> None:
+        """Take a frame, which the cluster of the tick has taken before."""
+        frame, known = tick.frame, tick.cluster
+        if frame is not None and known is not None:
+            self._safely(lambda: self._take(frame, known))
 
-        Args:
-            header: of the frame
-            decide_us: time to decide, µs
-            proposals: in the order of the answer
-            known: resolves their indices
-        """
-        if header.observe and len(proposals):
-            at_ms = header.rm_time_ms + decide_us // 1000
-            self._safely(lambda: self._await(header.sequence, _Answer(at_ms, self._rows(proposals, known))))
-
-    def take(self, frame: Frame, known: IndexLookup) -> None:
-        """Take a frame, which ``known`` has taken before."""
-        self._safely(lambda: self._take(frame, known))
+    def end(self, tick: Tick) -> None:
+        """Take the answer to a frame; the cluster of the tick resolves its indices."""
+        frame, known, made = tick.frame, tick.cluster, tick.proposals
+        if frame is not None and known is not None and frame.header.observe and len(made):
+            at_ms = frame.header.rm_time_ms + tick.decide_us // 1000
+            self._safely(lambda: self._await(frame.header.sequence, _Answer(at_ms, self._rows(made, known))))
 
     def shown(self) -> dict[str, Any]:
         """Return the figures so far, for JSON; docs/watch.md describes the fields."""
         with self._lock:
             waiting: dict[int, int] = {}
-            for each in self._every():
+            for each in (each for mine in self._open.values() for each in mine.values()):
                 for tally in each.tallies:
                     waiting[id(tally)] = waiting.get(id(tally), 0) + len(each.proposed.every)
 
@@ -483,15 +460,13 @@ class Observation:
         for sequence in [sequence for sequence, answer in self._answers.items() if answer.fates]:
             answer = self._answers.pop(sequence)
             while placements and placements[0][0] < answer.at_ms:
-                self._place(*placements.popleft())
+                placed_ms, subject, node = placements.popleft()
+                self._open_of(subject).place(node, placed_ms)
             late += self._propose(answer)
-        for placement in placements:
-            self._place(*placement)
+        for placed_ms, subject, node in placements:
+            self._open_of(subject).place(node, placed_ms)
         for subject, node, at_ms in late:  # includes placements made while the answer was on its way
             self._open_of(subject).propose_late(node, at_ms)
-
-    def _place(self, at_ms: int, subject: _Subject, node: int) -> None:
-        self._open_of(subject).place(node, at_ms)
 
     def _propose(self, answer: _Answer) -> list[tuple[_Subject, int, int]]:
         """Take the proposals of an answer; return those without a current request."""
@@ -565,7 +540,3 @@ class Observation:
                 self._remove(application, priority)
             elif not each.has_containers():
                 self._recent.discard((application, priority))
-
-    def _every(self) -> Iterator[Open]:
-        for mine in self._open.values():
-            yield from mine.values()

@@ -15,8 +15,8 @@ from treadle.config.settings import GANG_MAX, STEADY_MS
 from treadle.engine.testing import StringTable, request, rows
 from treadle.events import ApplicationState, Fate
 from treadle.proposals import NOTHING_HELD, Held
-from treadle.sidecar.child import EventSource
-from treadle.sidecar.hub import CLAIMS_EVERY_MS, FAILURES_MAX
+from treadle.sidecar.conversation import FAILURES_MAX, Listener
+from treadle.sidecar.hub import CLAIMS_EVERY_MS
 from treadle.sidecar.merge import FIGURES
 from treadle.wire.answer import Status
 from treadle.wire.schema import FrameFlag
@@ -400,7 +400,7 @@ def test_one_status_says_what_all_say() -> None:
 
 
 def test_what_is_known_beside_frames_goes_to_who_serves_the_application() -> None:
-    class Plans(EventSource):
+    class Plans(Listener):
         def __init__(self) -> None:
             self.asked: list[int] = []
 

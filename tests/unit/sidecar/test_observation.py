@@ -11,8 +11,9 @@ from tests.support.hub import Manager, proposals
 from treadle.engine.testing import StringTable, rows, small_cluster
 from treadle.events import Containers, Event, Fate, Fates, Names
 from treadle.sidecar import observation
+from treadle.sidecar.conversation import Application, Tick
 from treadle.sidecar.mirror import Mirror
-from treadle.sidecar.observation import Application, Figures, Observation
+from treadle.sidecar.observation import Figures, Observation
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
 
@@ -47,7 +48,7 @@ class Cluster:
     def priority_of(self, application: int, key: int) -> int | None:
         return key if key < 1_000_000 else None
 
-    def frame(self, at_ms: int, *events: Event, flags: int | None = None) -> FrameHeader:
+    def frame(self, at_ms: int, *events: Event, flags: int | None = None) -> Tick:
         """Send a frame, which has the fates of the latest answer."""
         self.sequence += 1
         header = FrameHeader(self.flags if flags is None else flags, 1, self.sequence, START_MS + at_ms, 1, 9, 2)
@@ -58,14 +59,16 @@ class Cluster:
             np.array(fates, np.uint8),
             np.zeros(len(fates), np.int64),
         )
-        self.observation.take(Frame(header, [*events, *([sent] if fates else [])]), self)
-        return header
+        tick = Tick(b"", None, Frame(header, [*events, *([sent] if fates else [])]), cluster=self)
+        self.observation.taken(tick)
+        return tick
 
     def propose(self, at_ms: int, *nodes: int, key: int = 1, fate: Fate = Fate.OBSERVED, took_ms: int = 0) -> None:
         """Answer a frame of this time."""
-        header = self.frame(at_ms)
-        self.observation.answered(header, took_ms * 1000, proposals([(7, key, node) for node in nodes]), self)
-        self.answer = header.sequence, [fate] * len(nodes)
+        tick = self.frame(at_ms)
+        tick.decide_us, tick.proposals = took_ms * 1000, proposals([(7, key, node) for node in nodes])
+        self.observation.end(tick)
+        self.answer = self.sequence, [fate] * len(nodes)
 
     def container(self, at_ms: int, node: int, **columns: Any) -> Containers:
         """Return the row of a container that was allocated."""
@@ -395,7 +398,8 @@ def test_a_queue_that_is_called_otherwise_is_found_by_its_new_path() -> None:
 
 
 def test_a_hub_compares_for_all_engines() -> None:
-    manager = Manager({"one": {}})
+    observation = Observation()
+    manager = Manager({"one": {}}, observation)
     manager.children["one"].plan = [[], [(0, 0, 3), (1, 0, 4)]]
     manager.snapshot()
     answer = manager.send(flags=OBSERVE)
@@ -404,7 +408,7 @@ def test_a_hub_compares_for_all_engines() -> None:
     placed = {"container": 5, "node": 3, "event": 1, "time_ms": manager.now_ms, "created_ms": manager.now_ms}
     containers = rows(Containers, StringTable(), [{**placed, "capability": [1024, 1]}])
     manager.send(containers, manager.fates(answer, Fate.OBSERVED, Fate.NODE_FULL), flags=OBSERVE)
-    shown = manager.hub.observation.shown()
+    shown = observation.shown()
     assert shown["would_reject"] == {"NODE_FULL": 1}
     assert shown["stock_placements"] == shown["total"]["same_node"] == shown["by_queue"]["root.q0"]["same_node"] == 1
     assert shown["total"]["earlier_ms"] == 40
