@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import copyfileobj
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from treadle.errors import printable
 
@@ -79,6 +79,31 @@ def lower_priority(nice: int) -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
+class Rate(NamedTuple):
+    """How much at once, and per second in the long run."""
+
+    burst: float
+    per_s: float
+
+
+class Bucket:
+    """An allowance that refills at a rate, full at first. Not thread-safe."""
+
+    def __init__(self, rate: Rate, now_s: float) -> None:
+        self._rate = rate
+        self._left, self._at_s = rate.burst, now_s
+
+    def left(self, now_s: float) -> float:
+        """Return the allowance now; a clock that went back refills nothing."""
+        self._left = min(self._rate.burst, self._left + max(now_s - self._at_s, 0.0) * self._rate.per_s)
+        self._at_s = now_s
+        return self._left
+
+    def take(self, amount: float) -> None:
+        """Take a part of what was left."""
+        self._left -= amount
+
+
 class LineLimit(logging.Filter):
     """Limits the rate of records; the first after a gap reports how many were dropped. Thread-safe."""
 
@@ -91,21 +116,18 @@ class LineLimit(logging.Filter):
             clock_s: the time, in seconds
         """
         super().__init__()
-        self._burst, self._per_s, self._clock_s = burst, per_s, clock_s
-        self._left, self._at_s = burst, clock_s()
+        self._clock_s = clock_s
+        self._lines = Bucket(Rate(burst, per_s), clock_s())
         self._left_out = 0
         self._lock = Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is written."""
         with self._lock:
-            now_s = self._clock_s()
-            self._left = min(self._burst, self._left + max(now_s - self._at_s, 0.0) * self._per_s)
-            self._at_s = now_s
-            if self._left < 1.0:
+            if self._lines.left(self._clock_s()) < 1.0:
                 self._left_out += 1
                 return False
-            self._left -= 1.0
+            self._lines.take(1.0)
             left_out, self._left_out = self._left_out, 0
         if left_out:
             record.msg, record.args = f"({left_out} lines were left out) {record.getMessage()}", ()

@@ -62,7 +62,7 @@ from treadle.am.protocol import (
 from treadle.am.quotas import (
     ALL_BYTES,
     ATTEMPT_BYTES,
-    BURST,
+    REQUESTS,
     THING_BYTES,
     USER_BYTES,
     WAITING_MAX,
@@ -415,8 +415,8 @@ def test_bytes_are_bounded_by_attempt_by_user_and_in_all() -> None:
 
 
 def test_an_attempt_that_asks_too_often_is_answered_busy_and_others_are_not(served: Served) -> None:
-    answers = [served.ask(Kind.REPORT, report(9, {})) for _ in range(int(BURST) + 1)]
-    assert answers == [(Status.UNKNOWN, b"")] * int(BURST) + [(Status.BUSY, b"")]
+    answers = [served.ask(Kind.REPORT, report(9, {})) for _ in range(int(REQUESTS.burst) + 1)]
+    assert answers == [(Status.UNKNOWN, b"")] * int(REQUESTS.burst) + [(Status.BUSY, b"")]
     assert served.ask(Kind.REPORT, report(9, {}), OTHER, OTHER_KEY) == (Status.UNKNOWN, b"")
     served.now_s += 1.0
     assert served.ask(Kind.REPORT, report(9, {})) == (Status.UNKNOWN, b"")
@@ -433,7 +433,7 @@ def test_what_does_not_come_is_not_waited_for(
 
 
 def use_up_rate(served: Served) -> None:
-    for _ in range(int(BURST)):
+    for _ in range(int(REQUESTS.burst)):
         served.rates.allows(ONE, "ann", 0)
 
 

@@ -31,13 +31,14 @@ from treadle.am.listener import PlanService
 from treadle.am.protocol import CHALLENGE, NONCE_BYTES, Attempt, Header, Kind, Status
 from treadle.am.registries import CLAIM, Claims, application_of, read_claims
 from treadle.am.registries import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
+from treadle.children import Child
 from treadle.config.settings import Listener, Plans, default_settings
 from treadle.history.profile import DURATION_MAX_MS, NUMBER_MAX, DurationSketch, JobRun, StageRun, recurrence_key
 from treadle.live import plan_source
 from treadle.live.history_writer import StagesOf
 from treadle.live.plan_child import LINES, MEMORY_MAX, RUNS, RUNS_OF_USER, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory, Runs
 from treadle.live.plan_messages import CONTENT_MAX, MessageKind, frame, line, read_frame, run_from_bytes, run_to_bytes
-from treadle.live.plan_source import PlanChild, PlanEventSource, PlanLink, open_plans
+from treadle.live.plan_source import PlanEventSource, PlanLink, open_plans
 from treadle.processes import LISTENER, LineLimit
 
 ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
@@ -119,7 +120,7 @@ def test_a_process_that_dies_is_reported_and_started_anew_and_gets_who_runs(
 
 def child_of(link: PlanLink) -> Any:
     """Return the process that a link has started, as `subprocess` has it."""
-    assert isinstance(link._child, PlanChild)
+    assert isinstance(link._child, Child)
     return link._child.popen
 
 

@@ -10,6 +10,7 @@ from threading import Condition, Lock
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from treadle.am.protocol import Attempt
+from treadle.processes import Bucket, Rate
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -94,32 +95,17 @@ class QuotaCache(Generic[K, V]):
         self.pop(next(iter(self._users[user])))
 
 
-RATE_PER_S: Final = 4.0
-BURST: Final = 40.0
-"""Requests of an attempt at once, and per second in the long run; beyond, the answer is `BUSY`."""
-
-
-class Rate(NamedTuple):
-    """Bytes at once, and per second in the long run."""
-
-    burst: float
-    per_s: float
-
+REQUESTS: Final = Rate(40.0, 4.0)
+"""Requests of an attempt; beyond, the answer is `BUSY`."""
 
 ATTEMPT_BYTES: Final = Rate(512 << 10, 48 << 10)
 USER_BYTES: Final = Rate(2 << 20, 128 << 10)
 ALL_BYTES: Final = Rate(8 << 20, 512 << 10)
-"""A report of 1,000 tasks that ended is 45,000 bytes."""
+"""Bytes. A report of 1,000 tasks that ended is 45,000 bytes."""
 
 ATTEMPTS_MAX: Final = 10_000
 USERS_MAX: Final = 10_000
 """Maximum number of attempts and users with a stored rate; the least recently active is dropped first."""
-
-
-class _Bucket(NamedTuple):
-    requests: float
-    bytes: float
-    at_s: float
 
 
 class Rates:
@@ -127,9 +113,10 @@ class Rates:
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
-        self._attempts: OrderedDict[Attempt, _Bucket] = OrderedDict()
-        self._users: OrderedDict[str, _Bucket] = OrderedDict()
-        self._all = _Bucket(0.0, ALL_BYTES.burst, clock_s())
+        self._attempts: OrderedDict[Attempt, tuple[Bucket, Bucket]] = OrderedDict()
+        """Requests and bytes of each."""
+        self._users: OrderedDict[str, Bucket] = OrderedDict()
+        self._all = Bucket(ALL_BYTES, clock_s())
         self._lock = Lock()
         self.refused = 0
         """Number of requests beyond a rate so far."""
@@ -141,29 +128,22 @@ class Rates:
         """
         now_s = self._clock_s()
         with self._lock:
-            own = _refilled(self._attempts.pop(attempt, None), now_s, ATTEMPT_BYTES)
-            users = _refilled(self._users.pop(user, None), now_s, USER_BYTES)
-            every = _refilled(self._all, now_s, ALL_BYTES)
-            allowed = own.requests >= 1.0 and min(own.bytes, users.bytes, every.bytes) >= size_bytes
-            taken = size_bytes if allowed else 0
-            own = own._replace(requests=own.requests - (1.0 if own.requests >= 1.0 else 0.0), bytes=own.bytes - taken)
-            self._attempts[attempt] = own
-            self._users[user] = users._replace(bytes=users.bytes - taken)
-            self._all = every._replace(bytes=every.bytes - taken)
+            both = self._attempts.pop(attempt, None)
+            requests, own = both or (Bucket(REQUESTS, now_s), Bucket(ATTEMPT_BYTES, now_s))
+            of_user = self._users.pop(user, None) or Bucket(USER_BYTES, now_s)
+            self._attempts[attempt], self._users[user] = (requests, own), of_user
+            in_bytes = min(each.left(now_s) for each in (own, of_user, self._all)) >= size_bytes
+            in_requests = requests.left(now_s) >= 1.0
+            requests.take(1.0 if in_requests else 0.0)
+            allowed = in_requests and in_bytes
+            for each in (own, of_user, self._all):
+                each.take(size_bytes if allowed else 0)
             self.refused += not allowed
             while len(self._attempts) > ATTEMPTS_MAX:
                 self._attempts.popitem(last=False)
             while len(self._users) > USERS_MAX:
                 self._users.popitem(last=False)
         return allowed
-
-
-def _refilled(before: _Bucket | None, now_s: float, rate: Rate) -> _Bucket:
-    if before is None:
-        return _Bucket(BURST, rate.burst, now_s)
-    passed_s = max(now_s - before.at_s, 0.0)
-    requests = min(BURST, before.requests + passed_s * RATE_PER_S)
-    return _Bucket(requests, min(rate.burst, before.bytes + passed_s * rate.per_s), now_s)
 
 
 T = TypeVar("T", bound=Hashable)

@@ -14,17 +14,16 @@ import selectors
 import signal
 import socket
 import stat
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import IO, Any, Final, Self
 
+from treadle.children import Child, Remote
 from treadle.errors import UserError
 from treadle.history.documents import profile_from_json, run_from_json
 from treadle.history.outcome import BrokenHistoryError, RefusedError, Source, UnfinishedError, mapping
@@ -62,84 +61,6 @@ MODULE: Final = "treadle.history.process"
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 _SECRETS: Final = "TREADLE_"
 """Prefix of environment variables, such as the store's URL, that a process reading hostile files must not receive."""
-
-
-class ReaderChild:
-    """A child process of this user, without this one's secret environment variables."""
-
-    def __init__(self, limits: Limits) -> None:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECRETS)}
-        environment["PYTHONPATH"] = str(_PACKAGE)
-        self._cpu_s = limits.cpu_s
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
-        self.popen = subprocess.Popen(
-            # -P: import nothing from the current folder
-            [sys.executable, "-P", "-m", MODULE, str(limits.memory_mb), str(limits.cpu_s)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=environment,
-            bufsize=0,
-        )
-
-    def ask(self, request: bytes) -> None:
-        """Send a line; raises `OSError` if the process does not read."""
-        assert self.popen.stdin is not None
-        self.popen.stdin.write(request)
-
-    def fileno(self) -> int:
-        """Return the descriptor of its standard output."""
-        assert self.popen.stdout is not None
-        return self.popen.stdout.fileno()
-
-    def end(self) -> None:
-        """Kill it and wait for its end."""
-        self.popen.kill()
-        self.popen.wait()
-        for stream in (self.popen.stdin, self.popen.stdout):
-            with suppress(OSError):  # an unread request is still in the buffer
-                if stream is not None:
-                    stream.close()
-        self._errors.close()
-
-    def obituary(self) -> str:
-        """Return why it has ended."""
-        status = self.popen.wait()
-        if status == -signal.SIGXCPU:
-            return f"reading it takes more than {self._cpu_s} s of CPU time"
-        if status < 0:
-            return f"the process that read it was ended by {signal.Signals(-status).name}"
-        self._errors.seek(0)
-        last = self._errors.read()[-1000:].strip().rpartition(b"\n")[2]
-        return f"the process that read it ended with status {status}: {last.decode('utf-8', 'replace')[:500]}"
-
-
-class ReaderSocket:
-    """A process of another user behind a connection; it ends with the connection."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        self._connected = connected
-
-    def ask(self, request: bytes) -> None:
-        """Send a line."""
-        self._connected.sendall(request)
-
-    def fileno(self) -> int:
-        """Return the connection's descriptor."""
-        return self._connected.fileno()
-
-    def end(self) -> None:
-        """End the connection."""
-        with suppress(OSError):
-            self._connected.shutdown(socket.SHUT_RDWR)
-        self._connected.close()
-
-    def obituary(self) -> str:
-        """Return the known reason of its end."""
-        return "the process that read it has ended; its own log says why (journalctl -u 'treadle-histories@*')"
-
-
-ReaderProcess = ReaderChild | ReaderSocket
 
 
 def check_owner(source: Source, content: SourceContent) -> None:
@@ -207,7 +128,9 @@ class HistoryReader:
         """
         self._limits = limits
         self._connect = connect
-        self._process: ReaderProcess | None = None
+        self._process: Child | Remote | None = None
+        self._errors: IO[bytes] | None = None
+        """What the process of this user writes to standard error."""
         self._cpu_s: dict[int, float] = {}
         """CPU time used so far, by the files' owner."""
 
@@ -250,7 +173,10 @@ class HistoryReader:
         """Stop the process."""
         process, self._process = self._process, None
         if process is not None:
-            process.end()
+            process.kill()
+            process.close()
+        if self._errors is not None:
+            self._errors.close()
 
     def __enter__(self) -> Self:
         return self
@@ -266,20 +192,42 @@ class HistoryReader:
             if used_s > limit_s:
                 raise RefusedError(f"not read: {which} took {limit_s:.0f} s of CPU time; import the rest by itself")
 
-    def _start(self) -> ReaderProcess:
-        self._process = ReaderChild(self._limits) if self._connect is None else ReaderSocket(self._connect())
+    def _start(self) -> Child | Remote:
+        if self._connect is not None:
+            self._process = Remote(self._connect())
+            return self._process
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECRETS)}
+        environment["PYTHONPATH"] = str(_PACKAGE)
+        # -P: import nothing from the current folder
+        command = (sys.executable, "-P", "-m", MODULE, str(self._limits.memory_mb), str(self._limits.cpu_s))
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        self._process = Child(command, environment, errors=self._errors)
         return self._process
 
+    def _obituary(self, process: Child | Remote) -> str:
+        """Return why it has ended."""
+        if isinstance(process, Remote) or self._errors is None:
+            return "the process that read it has ended; its own log says why (journalctl -u 'treadle-histories@*')"
+        status = process.popen.wait()
+        if status == -signal.SIGXCPU:
+            return f"reading it takes more than {self._limits.cpu_s} s of CPU time"
+        if status < 0:
+            return f"the process that read it was ended by {signal.Signals(-status).name}"
+        self._errors.seek(0)
+        last = self._errors.read()[-1000:].strip().rpartition(b"\n")[2]
+        return f"the process that read it ended with status {status}: {last.decode('utf-8', 'replace')[:500]}"
+
     def _exchange(
-        self, process: ReaderProcess, source: Source, request: bytes, limit: int
+        self, process: Child | Remote, source: Source, request: bytes, limit: int
     ) -> tuple[SourceContent, dict[str, Any]]:
         content = SourceContent()
         left = limit
         deadline_s = time.monotonic() + self._limits.wall_s
         try:
-            process.ask(request)
+            process.stdin.write(request)
+            process.stdin.flush()
         except (BrokenPipeError, ConnectionResetError):
-            raise BrokenHistoryError(process.obituary()) from None
+            raise BrokenHistoryError(self._obituary(process)) from None
         while True:
             (length,) = HEADER.unpack(self._receive(process, HEADER.size, deadline_s))
             left -= length
@@ -297,19 +245,19 @@ class HistoryReader:
             except (ValueError, TypeError, RecursionError) as error:
                 raise BrokenHistoryError(f"its content makes no sense: {error}") from error
 
-    def _receive(self, process: ReaderProcess, count: int, deadline_s: float) -> bytes:
+    def _receive(self, process: Child | Remote, count: int, deadline_s: float) -> bytes:
         content = bytearray()
         with selectors.DefaultSelector() as selector:
-            selector.register(process, selectors.EVENT_READ)
+            selector.register(process.stdout, selectors.EVENT_READ)
             while len(content) < count:
                 if not selector.select(max(0.0, deadline_s - time.monotonic())):
                     raise BrokenHistoryError(f"reading it took longer than {self._limits.wall_s:.0f} s")
                 try:
-                    part = os.read(process.fileno(), min(count - len(content), 1 << 20))
+                    part = os.read(process.stdout.fileno(), min(count - len(content), 1 << 20))
                 except ConnectionResetError:
                     part = b""
                 if not part:
-                    raise BrokenHistoryError(process.obituary())
+                    raise BrokenHistoryError(self._obituary(process))
                 content += part
         return bytes(content)
 

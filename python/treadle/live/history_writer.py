@@ -543,15 +543,5 @@ class HistorySource(Listener):
         rows = [key for snapshot, key in now if snapshot == self._snapshot and key.application in self._live]
         if not rows:
             return ()
-        application, key, duration_ms, deviation_ms, tasks = (np.array(column) for column in zip(*rows, strict=True))
-        return (
-            filled(
-                TaskEstimates,
-                len(rows),
-                application=application,
-                key=key,
-                duration_ms=duration_ms,
-                deviation_ms=deviation_ms,
-                tasks=tasks,
-            ),
-        )
+        columns = zip(KeyHint._fields, map(np.array, zip(*rows, strict=True)), strict=True)
+        return (filled(TaskEstimates, len(rows), **dict(columns)),)

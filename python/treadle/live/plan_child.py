@@ -23,13 +23,12 @@ import psutil
 
 from treadle.am.listener import PlanService
 from treadle.am.protocol import Attempt
-from treadle.am.quotas import Rate
 from treadle.config.settings import JobHistory, Listener, Plans
 from treadle.errors import UserError
 from treadle.history.profile import JobRun
 from treadle.history.store import StoredProfiles
 from treadle.live.plan_messages import CONTENT_MAX, NO_ATTEMPT, MessageKind, frame, run_to_bytes, stages_to_bytes
-from treadle.processes import LISTENER, LineLimit, log_to_stderr, lower_priority
+from treadle.processes import LISTENER, Bucket, LineLimit, Rate, log_to_stderr, lower_priority
 
 MEMORY_MAX: Final = 2 << 30
 """Resident bytes; a process that has more ends, and another one is started."""
@@ -94,6 +93,7 @@ LINES: Final = Rate(100, 0.5)
 RUNS: Final = Rate(20, 1.0)
 """Runs that may be remembered at once and in each second, of all users."""
 RUNS_OF_USER: Final = Rate(10, 0.2)
+USERS_MAX: Final = 1_000
 
 
 class Runs:
@@ -101,28 +101,25 @@ class Runs:
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
-        self._left: dict[str, tuple[float, float]] = {}
+        self._all = Bucket(RUNS, clock_s())
+        self._users: dict[str, Bucket] = {}
         self._lock = Lock()
         self.refused = 0
 
     def allows(self, user: str) -> bool:
         """Count a run of a user; return whether to remember it."""
         with self._lock:
-            own, every = self._now(f"of {user}", RUNS_OF_USER), self._now("", RUNS)
-            if min(own, every) < 1.0:
+            now_s = self._clock_s()
+            if len(self._users) > USERS_MAX:  # those whose allowance is full are as good as new
+                bursts = RUNS_OF_USER.burst
+                self._users = {name: own for name, own in self._users.items() if own.left(now_s) < bursts}
+            buckets = self._users.setdefault(user, Bucket(RUNS_OF_USER, now_s)), self._all
+            if min(each.left(now_s) for each in buckets) < 1.0:
                 self.refused += 1
                 return False
-            now_s = self._clock_s()
-            self._left[f"of {user}"], self._left[""] = (own - 1.0, now_s), (every - 1.0, now_s)
-            if len(self._left) > 1_000:
-                full = [name for name in self._left if self._now(name, RUNS_OF_USER) >= RUNS_OF_USER.burst]
-                for name in full:
-                    del self._left[name]
+            for each in buckets:
+                each.take(1.0)
             return True
-
-    def _now(self, name: str, rate: Rate) -> float:
-        left, at_s = self._left.get(name, (rate.burst, self._clock_s()))
-        return min(rate.burst, left + max(self._clock_s() - at_s, 0.0) * rate.per_s)
 
 
 class Child:

@@ -11,20 +11,16 @@ from __future__ import annotations
 import json
 import logging
 import os
-import socket
-import subprocess
 import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from threading import Condition, Lock, Thread
 from threading import Event as ThreadEvent
 from types import MappingProxyType
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -33,6 +29,7 @@ from treadle.am.listener import TYPES
 from treadle.am.protocol import NUMBERS_MAX, Attempt, MessageError
 from treadle.am.quotas import Bounds, FairQueue, QuotaCache
 from treadle.am.registries import CLAIM, CLAIMS_MAX, Amounts, Claims, read_claims, runs_of
+from treadle.children import Child, Remote
 from treadle.config.settings import JobHistory, Settings
 from treadle.config.trust import connect
 from treadle.errors import counted, printable
@@ -48,61 +45,6 @@ ALLOCATOR: Final = MappingProxyType({"MALLOC_ARENA_MAX": "2"})
 """glibc gives threads memory from arenas of their own and hardly ever returns it: requests of 1 MiB, a thread each,
 made a process grow to 2 GiB. A value set by the user stays."""
 
-
-class PlanChild:
-    """A process of this user's."""
-
-    def __init__(self, command: Sequence[str] = COMMAND) -> None:
-        self.popen = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            process_group=0,  # not a session: it would get the same processor share as this one (`lower_priority`)
-            env={**ALLOCATOR, **os.environ},
-        )
-        self.stdin, self.stdout = cast(BinaryIO, self.popen.stdin), cast(BinaryIO, self.popen.stdout)
-
-    def kill(self) -> None:
-        """End it."""
-        self.popen.kill()
-
-    def close(self) -> str:
-        """Wait for the end and return how it ended."""
-        # close() would write unread lines once more, and its failure would hide the reason
-        with suppress(OSError):
-            self.stdin.close()
-        self.stdout.close()
-        return f"the plan listener's process ended with code {self.popen.wait()}"
-
-
-class PlanSocket:
-    """A process behind a socket; it ends when the connection does."""
-
-    def __init__(self, path: Path) -> None:
-        """Connect.
-
-        Raises:
-            UserError: the socket does not answer, or others could have put it there.
-        """
-        self._path = path
-        self._connected = connect(path, "listener.socket", "treadle-plans.socket")
-        self.stdin: BinaryIO = self._connected.makefile("wb")
-        self.stdout: BinaryIO = self._connected.makefile("rb")
-
-    def kill(self) -> None:
-        """End the connection."""
-        with suppress(OSError):
-            self._connected.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> str:
-        """Return how it ended, as far as that is known here."""
-        for stream in (self.stdin, self.stdout, self._connected):
-            with suppress(OSError):
-                stream.close()
-        return f"the plan listener behind {self._path} has ended; its own log says why"
-
-
-PlanProcess = PlanChild | PlanSocket
 
 _log = logging.getLogger(__name__)
 
@@ -138,9 +80,8 @@ class PlanLink:
     ) -> None:
         """Begin with no process; `start` makes one."""
         listener, history = settings.listener, settings.history
-        self._open: Callable[[], PlanProcess] = partial(PlanChild, command)
-        if listener.socket:
-            self._open = partial(PlanSocket, Path(listener.socket))
+        self._command, self._socket = command, listener.socket
+        if self._socket:
             history = JobHistory()  # the store is this user's
         self._begin = line("begin", *(part.model_dump(mode="json") for part in (settings.plans, listener, history)))
         self._address = listener.address
@@ -153,7 +94,7 @@ class PlanLink:
         self._changed = Condition()
         self._lines: deque[tuple[Any, ...]] = deque()
         self._nodes_changed = False
-        self._child: PlanProcess | None = None
+        self._child: Child | Remote | None = None
         self._closed = ThreadEvent()
         self._first_outcome = ThreadEvent()
         """Set when the first process listens, or has reported why it cannot."""
@@ -286,10 +227,10 @@ class PlanLink:
     def _run_once(self) -> None:
         """Start a process and handle its messages until it ends."""
         self._has_failed = False
-        child = self._child = self._open()
+        child = self._child = self._start()
         if self._closed.is_set():
             child.kill()
-        over, ended = ThreadEvent(), ""
+        over, code = ThreadEvent(), None
         writer = Thread(target=self._write, args=(child, over), name="to the plan listener", daemon=True)
         writer.start()
         try:
@@ -304,12 +245,27 @@ class PlanLink:
                 self.listening = False
                 self._answered.notify_all()
             writer.join()
-            ended = child.close()
+            code = child.close()
             self._forget()
-        if not self._closed.is_set() and not self._has_failed:
-            self._fail(ended)
+        if self._closed.is_set() or self._has_failed:
+            return
+        if code is None:
+            self._fail(f"the plan listener behind {self._socket} has ended; its own log says why")
+        else:
+            self._fail(f"the plan listener's process ended with code {code}")
 
-    def _write(self, child: PlanProcess, over: ThreadEvent) -> None:
+    def _start(self) -> Child | Remote:
+        """Start a process, or connect to one.
+
+        Raises:
+            UserError: the socket does not answer, or others could have put it there.
+        """
+        if self._socket:
+            return Remote(connect(Path(self._socket), "listener.socket", "treadle-plans.socket"))
+        # not a session: it would get the same processor share as this one (`lower_priority`)
+        return Child(self._command, {**ALLOCATOR, **os.environ}, group=0)
+
+    def _write(self, child: Child | Remote, over: ThreadEvent) -> None:
         """Send a new process the whole state, and then the changes."""
         try:
             with self._changed:
@@ -325,8 +281,8 @@ class PlanLink:
                     self._nodes_changed = False
                 if over.is_set():
                     return
-                if nodes is not None:
-                    child.stdin.write(_machines(nodes))
+                if nodes is not None:  # how many there are of each kind
+                    child.stdin.write(line("machines", list(Counter(nodes.values()).items())))
                 child.stdin.write(b"".join(line(*word) for word in words))
                 child.stdin.flush()
         except OSError as error:
@@ -389,11 +345,6 @@ class PlanLink:
             _log.error("%s", problem)
         self._problem = problem
         self._first_outcome.set()
-
-
-def _machines(nodes: Mapping[int, Amounts]) -> bytes:
-    """Return a line with the number of nodes of each kind."""
-    return line("machines", list(Counter(nodes.values()).items()))
 
 
 LOOKED_MAX: Final = 8
@@ -642,17 +593,9 @@ class PlanEventSource(Listener):
 
 
 def _events(application: Any, key: Any, rows: Any) -> Sequence[Event]:
-    said = {name: np.ascontiguousarray(rows[name]) for name in _HINT_COLUMNS}
-    return (
-        PlanRanks(application=application, key=key, score=said["score"]),
-        TaskClaims(
-            application=application,
-            key=key,
-            duration_ms=said["duration_ms"],
-            deviation_ms=said["deviation_ms"],
-            tasks=said["tasks"],
-        ),
-    )
+    hints = {name: np.ascontiguousarray(rows[name]) for name in _HINT_COLUMNS}
+    ranks = PlanRanks(application=application, key=key, score=hints.pop("score"))
+    return ranks, TaskClaims(application=application, key=key, **hints)
 
 
 def open_plans(

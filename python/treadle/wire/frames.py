@@ -143,19 +143,7 @@ def read_frame_header(frame: bytes) -> tuple[FrameHeader, int]:
 
 def write_frame_header(header: FrameHeader, sections: int, length: int) -> bytes:
     """Return the bytes of a header; ``length`` counts the whole frame, header included."""
-    return FRAME_HEADER.pack(
-        FRAME_MAGIC,
-        VERSION,
-        header.flags,
-        header.epoch,
-        header.sequence,
-        header.rm_time_ms,
-        header.configuration,
-        header.limit,
-        header.resources,
-        sections,
-        length,
-    )
+    return FRAME_HEADER.pack(FRAME_MAGIC, VERSION, *header, sections, length)
 
 
 _SECTION_OF: Final = {section.event: section for section in SECTIONS.values()}

@@ -17,11 +17,12 @@ import pytest
 from tests.support.waiting import eventually
 from tests.unit.history.conftest import NOW_MS
 
+from treadle.children import Child
 from treadle.errors import UserError
 from treadle.files import RATIO_MAX, UNPACKED_BYTES_MAX
 from treadle.history.importing import Import
 from treadle.history.outcome import BYTES_MAX, BrokenHistoryError, Files, RefusedError, Source
-from treadle.history.reader import LIMITS, HistoryReader, Limits, ReaderChild
+from treadle.history.reader import LIMITS, HistoryReader, Limits
 from treadle.history.sources import DEPTH_MAX, find_sources
 from treadle.history.store import ProfileStore
 from treadle.processes import LEAST
@@ -157,7 +158,7 @@ def test_a_reader_that_hangs_is_ended() -> None:
 def started(reader: HistoryReader) -> subprocess.Popen[bytes]:
     """Return the process that a reader has started."""
     process = reader._start()
-    assert isinstance(process, ReaderChild)
+    assert isinstance(process, Child)
     return process.popen
 
 
