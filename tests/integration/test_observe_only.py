@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.accounts import wait_adds_up, wait_idle
+from tests.support.cli import printed_json
 from tests.support.clusters import for_shell_jobs
 from tests.support.files import written
 from tests.support.jobs import shell_job
@@ -20,11 +20,6 @@ from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 
 pytestmark = pytest.mark.cluster
-
-
-def observe(cluster: MiniCluster, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "treadle", "observe", "--rm", cluster.rm.url, *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 def test_the_comparison_is_shown_and_outlives_the_sidecar_and_nothing_is_placed(tmp_path: Path) -> None:
@@ -42,12 +37,11 @@ def test_the_comparison_is_shown_and_outlives_the_sidecar_and_nothing_is_placed(
 
         wait_idle(cluster)
         cluster.wait_for("all are compared", lambda: compared(seen(cluster)["total"]) == job.containers())
-        found, table = seen(cluster), observe(cluster)
+        found = seen(cluster)
+        command = [sys.executable, "-m", "treadle", "observe", "--rm", cluster.rm.url]
+        table = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         os.kill(cluster.sidecar_pid(), signal.SIGTERM)
-        cluster.wait_for(
-            "another sidecar", lambda: observe(cluster, "--output=json").returncode == 0 and interrupted(cluster), 120
-        )
-        after = seen(cluster)
+        after = cluster.wait_for("another sidecar", lambda: interrupted(cluster), 120)
 
     total = found["total"]
     assert found["stock_placements"] == job.containers()
@@ -71,14 +65,16 @@ def test_the_comparison_is_shown_and_outlives_the_sidecar_and_nothing_is_placed(
 
 
 def seen(cluster: MiniCluster) -> dict[str, Any]:
-    shown = observe(cluster, "--output=json")
-    assert shown.returncode == 0, shown.stderr
-    return dict(json.loads(shown.stdout))
+    code, document = printed_json("observe", "--rm", cluster.rm.url)
+    assert code == 0
+    return document
 
 
 def compared(total: dict[str, int]) -> int:
     return total["same_node"] + total["other_node"] + total["capacity_scheduler_only"]
 
 
-def interrupted(cluster: MiniCluster) -> bool:
-    return bool(seen(cluster)["interruptions"])
+def interrupted(cluster: MiniCluster) -> dict[str, Any]:
+    """Return what is seen once a sidecar answers that has followed another one; nothing before."""
+    code, document = printed_json("observe", "--rm", cluster.rm.url)
+    return document if code == 0 and document["interruptions"] else {}

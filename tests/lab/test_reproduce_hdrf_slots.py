@@ -52,8 +52,8 @@ def test_tasks_slow_each_other_down_where_slots_give_out_more_memory_than_there_
 
 
 def test_the_command_writes_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facebook, "JOBS", 24)
-    monkeypatch.setattr(facebook, "LARGE_JOBS", 3)
+    monkeypatch.setattr(facebook, "JOBS", 8)
+    monkeypatch.setattr(facebook, "LARGE_JOBS", 1)
     out = tmp_path / "figures.json"
     command = ["lab", "reproduce", "hdrf", "--section=5.3", "--seeds=1", "--processes=1", f"--out={out}"]
     assert run(command) == 0
@@ -62,4 +62,4 @@ def test_the_command_writes_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(rows) == [("H-DRF (as: paper)",), ("slots, 4",), ("slots, 5",), ("slots, 6",)]
     assert rows["H-DRF (as: paper)",]["over H-DRF's"] == ""
     assert "1732" in figures["tables"]["hdrf-slots"]["rows"][-1]
-    assert len(figures["runs"][0]["tasks"]) == 24
+    assert len(figures["runs"][0]["tasks"]) == 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import subprocess
@@ -11,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.support.cli import printed_json
 from tests.support.distributed_shell import node_environment
 from tests.support.files import written
 
@@ -74,11 +74,10 @@ def as_administrator(cluster: MiniCluster, folder: Path, *words: str) -> subproc
 
 
 def explain(cluster: MiniCluster, application: str) -> dict[str, Any]:
-    """Return what `treadle explain -o json` prints, run in a process of its own."""
-    command = [sys.executable, "-m", "treadle", "explain", application, "--rm", cluster.layout.rm_url, "--output=json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120.0, env=os.environ)
-    assert done.returncode in (0, 1), done.stderr
-    return dict(json.loads(done.stdout))
+    """Return what `treadle explain -o json` prints."""
+    code, document = printed_json("explain", application, "--rm", cluster.layout.rm_url)
+    assert code in (0, 1)
+    return document
 
 
 class FaultyCluster(MiniCluster):

@@ -74,6 +74,7 @@ def test_a_stranger_has_a_deadline_for_the_whole_request(
 ) -> None:
     """Whoever is known has none: an open page goes on."""
     monkeypatch.setattr(module, "STRANGER_S", 0.2)
+    monkeypatch.setattr(module, "PULSE_S", 0.5)
     with requests.get(f"{shown.url}/api/events", headers=HEADERS, stream=True, timeout=ANSWER_S) as page:
         lines = page.iter_lines()
         assert next(lines) == b"event: look"
