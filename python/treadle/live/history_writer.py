@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from threading import Condition, Thread
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -543,5 +543,5 @@ class HistorySource(Listener):
         rows = [key for snapshot, key in now if snapshot == self._snapshot and key.application in self._live]
         if not rows:
             return ()
-        columns = zip(KeyHint._fields, map(np.array, zip(*rows, strict=True)), strict=True)
-        return (filled(TaskEstimates, len(rows), **dict(columns)),)
+        columns: dict[str, Any] = dict(zip(KeyHint._fields, map(np.array, zip(*rows, strict=True)), strict=True))
+        return (filled(TaskEstimates, len(rows), **columns),)

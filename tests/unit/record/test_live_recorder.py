@@ -24,7 +24,6 @@ from treadle.config.settings import Record, Settings, default_settings
 from treadle.errors import ConfigError
 from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Snapshot
 from treadle.files import RATIO_MAX
-from treadle.live import session
 from treadle.live.recorder import ASK_S, LiveRecorder, SegmentWriter
 from treadle.proposals import Proposals
 from treadle.record import files
@@ -44,6 +43,7 @@ from treadle.record.files import (
     zstandard,
 )
 from treadle.record.reader import RecordedSegment, open_segment, summarise
+from treadle.sidecar import conversation
 from treadle.wire.answer import Answer, encode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
@@ -90,7 +90,7 @@ class Caller:
         return self.encoder.encode(FrameHeader(flags, 1, self.sequence, 1000 * self.sequence, 0, 8, 1), found)
 
     def tick(self, flags: int = 0, *, keys: bytes = b"", frame: bytes = b"") -> bool:
-        tick = session.Tick(frame or self.frame(flags, keys), 1 << 20, known="known", warnings=("warns",))
+        tick = conversation.Tick(frame or self.frame(flags, keys), 1 << 20, known="known", warnings=("warns",))
         self.recorder.begin(tick)
         tick.answer, tick.decide_us, tick.switches = ANSWER, 5, self.switches
         self.recorder.end(tick)
@@ -98,7 +98,7 @@ class Caller:
 
     def short(self, answer: bytes, reading: Future[Settings] | None = None) -> None:
         """Take a frame and an answer, and nothing else."""
-        tick = session.Tick(self.frame(), None, reading=reading, answer=answer)
+        tick = conversation.Tick(self.frame(), None, reading=reading, answer=answer)
         self.recorder.begin(tick)
         self.recorder.end(tick)
 
@@ -121,7 +121,7 @@ def test_nothing_is_recorded_unless_a_folder_is_named() -> None:
     recorder = LiveRecorder()
     recorder.follow(default_settings())
     caller = Caller(Path("/nowhere"))
-    tick = session.Tick(caller.frame(SNAPSHOT), None)
+    tick = conversation.Tick(caller.frame(SNAPSHOT), None)
     recorder.begin(tick)
     recorder.end(tick)
     assert not tick.asks_snapshot
