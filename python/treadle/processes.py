@@ -1,5 +1,7 @@
 """What each process of Treadle sets for itself: its priority, for processor and memory, and its log.
 
+Also the processes that it talks to through a pipe each way: a child, or one behind a socket.
+
 Untrusted names cannot start a line of a log, command a terminal, or displace all other lines.
 """
 
@@ -8,14 +10,16 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import socket
 import stat
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import copyfileobj
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import IO, BinaryIO, Final, NamedTuple, cast
 
 from treadle.errors import printable
 
@@ -100,7 +104,7 @@ class Bucket:
         return self._left
 
     def take(self, amount: float) -> None:
-        """Take a part of what was left."""
+        """Reduce the allowance."""
         self._left -= amount
 
 
@@ -188,3 +192,68 @@ def shorten(descriptor: int, most_bytes: int = LOG_BYTES) -> None:
         with file.open("rb") as full, older.open("xb") as copy:
             copyfileobj(full, copy)
     os.ftruncate(descriptor, 0)
+
+
+class Child:
+    """A process of this user's."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        errors: IO[bytes] | None = None,
+        group: int | None = None,
+    ) -> None:
+        """Start it, without a shell.
+
+        Args:
+            command: the program and its arguments
+            environment: all variables that it gets
+            errors: takes its standard error; None: this process's
+            group: the process group that it joins; 0: one of its own; None: this process's
+        """
+        self.popen = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment,
+            process_group=group,
+        )
+        self.stdin, self.stdout = cast(BinaryIO, self.popen.stdin), cast(BinaryIO, self.popen.stdout)
+
+    def kill(self) -> None:
+        """End it."""
+        self.popen.kill()
+
+    def close(self) -> int:
+        """Close the pipes, wait for its end and return its exit status."""
+        _close(self.stdin, self.stdout)
+        return self.popen.wait()
+
+
+class Remote:
+    """A process behind a socket; it ends when the connection does."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        """Take a connection."""
+        self._connected = connected
+        self.stdin: BinaryIO = connected.makefile("wb")
+        self.stdout: BinaryIO = connected.makefile("rb")
+
+    def kill(self) -> None:
+        """End the connection."""
+        with suppress(OSError):
+            self._connected.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connection."""
+        _close(self.stdin, self.stdout, self._connected)
+
+
+def _close(*streams: BinaryIO | socket.socket) -> None:
+    for stream in streams:
+        # close() writes unread data once more; its failure would hide the reason
+        with suppress(OSError):
+            stream.close()

@@ -31,7 +31,6 @@ from treadle.am.listener import PlanService
 from treadle.am.protocol import CHALLENGE, NONCE_BYTES, Attempt, Header, Kind, Status
 from treadle.am.registries import CLAIM, Claims, application_of, read_claims
 from treadle.am.registries import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
-from treadle.children import Child
 from treadle.config.settings import Listener, Plans, default_settings
 from treadle.history.profile import DURATION_MAX_MS, NUMBER_MAX, DurationSketch, JobRun, StageRun, recurrence_key
 from treadle.live import plan_source
@@ -39,7 +38,7 @@ from treadle.live.history_writer import StagesOf
 from treadle.live.plan_child import LINES, MEMORY_MAX, RUNS, RUNS_OF_USER, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory, Runs
 from treadle.live.plan_messages import CONTENT_MAX, MessageKind, frame, line, read_frame, run_from_bytes, run_to_bytes
 from treadle.live.plan_source import PlanEventSource, PlanLink, open_plans
-from treadle.processes import LISTENER, LineLimit
+from treadle.processes import LISTENER, Child, LineLimit
 
 ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
 """Of this process alone, so that no other one takes the port."""

@@ -23,7 +23,6 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
-from treadle.children import Child, Remote
 from treadle.errors import UserError
 from treadle.history.documents import profile_from_json, run_from_json
 from treadle.history.outcome import BrokenHistoryError, RefusedError, Source, UnfinishedError, mapping
@@ -31,6 +30,7 @@ from treadle.history.process import HEADER
 from treadle.history.profile import JobRun, storable
 from treadle.history.sources import BROKEN, EXPORT, REFUSED, SourceContent
 from treadle.history.spark import PART_PREFIX
+from treadle.processes import Child, Remote
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class HistoryReader:
         self._connect = connect
         self._process: Child | Remote | None = None
         self._errors: IO[bytes] | None = None
-        """What the process of this user writes to standard error."""
+        """Standard error of this user's process."""
         self._cpu_s: dict[int, float] = {}
         """CPU time used so far, by the files' owner."""
 

@@ -29,13 +29,13 @@ from treadle.am.listener import TYPES
 from treadle.am.protocol import NUMBERS_MAX, Attempt, MessageError
 from treadle.am.quotas import Bounds, FairQueue, QuotaCache
 from treadle.am.registries import CLAIM, CLAIMS_MAX, Amounts, Claims, read_claims, runs_of
-from treadle.children import Child, Remote
 from treadle.config.settings import JobHistory, Settings
 from treadle.config.trust import connect
 from treadle.errors import counted, printable
 from treadle.events import Event, NodeState, PlanRanks, Replaces, TaskClaims
 from treadle.history.profile import JobRun, StageRun
 from treadle.live.plan_messages import MessageKind, line, read_frame, run_from_bytes, stages_from_bytes
+from treadle.processes import Child, Remote
 from treadle.sidecar.conversation import Listener
 from treadle.wire.frames import Frame
 

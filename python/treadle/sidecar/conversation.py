@@ -71,7 +71,7 @@ class Tick:
     unserved: bool = False
     """As in the answer."""
     status: str | None = None
-    """That of the answer; None: what has changed of the status."""
+    """Status text of the answer; None: the changes of the status."""
     answer: bytes = b""
     decide_us: int = 0
     known: str = ""
@@ -192,7 +192,7 @@ class Conversation:
             self._take(tick, tick.frame)
         except WireError as error:
             self._refuse(header, error)
-        except Exception as error:  # any error: the next snapshot begins anew
+        except Exception as error:  # any error: only a snapshot is taken next
             self._awaits_snapshot = True
             self.failures += 1
             self._failed(error)

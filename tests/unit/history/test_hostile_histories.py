@@ -17,7 +17,6 @@ import pytest
 from tests.support.waiting import eventually
 from tests.unit.history.conftest import NOW_MS
 
-from treadle.children import Child
 from treadle.errors import UserError
 from treadle.files import RATIO_MAX, UNPACKED_BYTES_MAX
 from treadle.history.importing import Import
@@ -25,7 +24,7 @@ from treadle.history.outcome import BYTES_MAX, BrokenHistoryError, Files, Refuse
 from treadle.history.reader import LIMITS, HistoryReader, Limits
 from treadle.history.sources import DEPTH_MAX, find_sources
 from treadle.history.store import ProfileStore
-from treadle.processes import LEAST
+from treadle.processes import LEAST, Child
 
 zstandard = pytest.importorskip("zstandard")
 
