@@ -7,8 +7,10 @@ import json
 import os
 import socket
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
+
+import psutil
 
 STRANGER: Final = 12345
 PR_SET_DUMPABLE: Final = 4
@@ -46,3 +48,18 @@ def connects(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def listens(pids: set[int], ports: Iterable[int]) -> list[int]:
+    """Return the ports on which one of these processes listens in this process's network namespace.
+
+    Another cluster may use the same numbers here: that a port answers does not say whose it is.
+    """
+    wanted = set(ports)
+    return sorted(
+        {
+            connection.laddr.port
+            for connection in psutil.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN and connection.pid in pids and connection.laddr.port in wanted
+        }
+    )
