@@ -36,6 +36,7 @@ build/.jar: $(JAVA_SOURCES) | prerequisites
 # So that no first start of a sidecar has to wait for the compiler.
 build/.kernels: $(KERNEL_SOURCES) build/.venv
 	@echo "Compiling the engine's kernels"
+	@$(BIN)/python -m compileall -q python tests
 	@$(BIN)/treadle sidecar warm-up
 	@touch $@
 
@@ -89,7 +90,7 @@ test: ## every check that a change must pass
 	@$(MAKE) --no-print-directory fast-test PYTEST_OPTIONS='--durations=15'
 	@$(MAKE) --no-print-directory java-lines
 	@# by file: tests of one file share its cluster, and each process has a shared one; they wait more than they work
-	@$(BIN)/pytest -n 3 --dist loadfile --durations=15 -m 'cluster and not slow'
+	@$(BIN)/pytest -n 3 --dist loadfile --durations=15 -m 'cluster and not slow' tests/integration tests/benchmarks
 
 .PHONY: test-all
 test-all: ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class
