@@ -55,11 +55,6 @@ def listens(pids: set[int], ports: Iterable[int]) -> list[int]:
 
     Another cluster may use the same numbers here: that a port answers does not say whose it is.
     """
-    wanted = set(ports)
-    return sorted(
-        {
-            connection.laddr.port
-            for connection in psutil.net_connections("inet")
-            if connection.status == psutil.CONN_LISTEN and connection.pid in pids and connection.laddr.port in wanted
-        }
-    )
+    listening = (each for each in psutil.net_connections("inet") if each.status == psutil.CONN_LISTEN)
+    found = {each.laddr.port for each in listening if each.laddr and each.pid in pids}
+    return sorted(found & set(ports))
