@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 MVN := mvn -B -ntp -q -f java-shim/pom.xml
 JAVA_SOURCES := $(shell find java-shim -name '*.java' -path '*/main/*' -o -name pom.xml -path 'java-shim/*')
 KERNEL_SOURCES := $(shell find python/treadle -name '*.py')
+# Whatever the caller has set: what one process has compiled the next ones read.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help
 help: ## what there is
@@ -75,10 +77,11 @@ java-lines: build/.jar ## the shim compiles against Hadoop 3.3.6, 3.4.3 and 3.5.
 upstream: ## the patches for Hadoop apply to its sources, compile, and pass their tests
 	@java-shim/upstream/check
 
-# Everything that needs no cluster: Maven's tests keep one core busy, and pytest has what is left of two.
+# Everything that needs no cluster: Maven's tests keep one core busy, and pytest has what is left of two. Each process
+# begins with files of its own (worksteal), so that what tests of a file share is made once.
 .PHONY: python-test
 python-test: lint build/.kernels build/.jar
-	@$(BIN)/pytest -n 2 $(PYTEST_OPTIONS) -m 'not cluster and not slow'
+	@$(BIN)/pytest -n 2 --dist worksteal $(PYTEST_OPTIONS) -m 'not cluster and not slow'
 
 # No `build` before it: the Java tests begin while the kernels are compiled.
 .PHONY: fast-test
@@ -145,7 +148,7 @@ wheel-test: wheel ## the product's tests on the wheel, in an environment without
 	@build/wheel-env/bin/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
 	@build/wheel-env/bin/python -m pip install -q --disable-pip-version-check \
 		"$$(ls -t dist/treadle-*.whl | head -1)[dashboard,encrypt,history,plot,record]" --group dev
-	@cd tests && ../build/wheel-env/bin/pytest -c ../pyproject.toml --rootdir .. -n 2 $(PYTEST_OPTIONS) -m 'not cluster and not slow' $(WHEEL_TESTS)
+	@cd tests && ../build/wheel-env/bin/pytest -c ../pyproject.toml --rootdir .. -n 2 --dist worksteal $(PYTEST_OPTIONS) -m 'not cluster and not slow' $(WHEEL_TESTS)
 
 # For the Python and the system that make it: name and contents say which. With kerberos it needs krb5's headers.
 EXTRAS ?= dashboard,encrypt,history,record

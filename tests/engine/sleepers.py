@@ -46,8 +46,9 @@ class Sleepers:
 
     def _add(self, parent: int, tree: Tree, amounts: tuple[int, ...]) -> None:
         weights = {name: int(name.partition(":")[2] or 1) for name in tree}
+        whole = sum(weights.values()) or 1
         for name, below in tree.items():
-            guaranteed = tuple(amount * weights[name] // (sum(weights.values()) or 1) for amount in amounts)
+            guaranteed = tuple(amount * weights[name] // whole for amount in amounts)
             queue = self.rm.queue(parent, guaranteed)
             if below is None:
                 self.leaves[name.partition(":")[0]] = queue

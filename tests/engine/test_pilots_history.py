@@ -333,7 +333,7 @@ def test_what_pilots_and_history_say_together_corrects_later_stages() -> None:
 # In the simulator, whose application master does as the real one: of a node's splits the first, else of its rack's,
 # else the first of all; lists are sorted by length. Tasks take as long as their split is large, but for some noise.
 
-NODES, MAPS, JOBS = 20, 120, 40
+NODES, MAPS, JOBS = 10, 120, 16
 GATE = ("pilots", {"ratio": "fixed", "ratio_fraction": 0.05, "work_conserving": False})
 MB = 1 << 20
 

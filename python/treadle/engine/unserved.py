@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -162,12 +162,12 @@ class _StarvationCheck:
             has_room=bool((free >= least)[:, counted].all(axis=1).any()),
         )
 
-    def _used(self, queue: int, partition: int) -> F64:
-        amounts = self._view.limit_amounts[queue, partition]
-        return np.asarray((amounts[USED] + amounts[ASSUMED]) * self._rates[partition], np.float64)
+    def _used(self, queues: int | I64, partition: int) -> F64:
+        amounts = self._view.limit_amounts[queues, partition]
+        return np.asarray((amounts[..., USED, :] + amounts[..., ASSUMED, :]) * self._rates[partition], np.float64)
 
-    def _guaranteed(self, queue: int, partition: int) -> float:
-        return float((self._view.limit_amounts[queue, partition, GUARANTEED] * self._rates[partition]).max())
+    def _guaranteed(self, queues: int | I64, partition: int) -> Any:
+        return (self._view.limit_amounts[queues, partition, GUARANTEED] * self._rates[partition]).max(axis=-1)
 
     def _entitled(self, partition: int) -> F64:
         """Return the entitlement of each queue: by weights of the policy's tree, otherwise the RM's guarantee."""
@@ -196,15 +196,14 @@ class _StarvationCheck:
             if guaranteed > 0 and used[most] >= guaranteed and used[most] > float(used[asks.needs].max()):
                 counts = f"{self._path(queue)} counts as {percent(used[most])} of {percent(guaranteed)}"
                 return f"{counts} because of its {self._types[most]}, which it does not ask for"
-        most_over, over = 0.0, -1
-        for queue in self._exists[self._view.queues["leaf"][self._exists] == 1].tolist():
-            beyond = float(self._used(queue, partition)[asks.needs].max()) - self._guaranteed(queue, partition)
-            if queue != leaf and beyond > most_over:
-                most_over, over = beyond, queue
-        if over < 0:
+        leaves = self._exists[self._view.queues["leaf"][self._exists] == 1]
+        leaves = leaves[leaves != leaf]
+        has = self._used(leaves, partition)[:, asks.needs].max(axis=1)
+        due = self._guaranteed(leaves, partition)
+        over = int(np.argmax(has - due)) if len(leaves) else -1
+        if over < 0 or has[over] <= due[over]:
             return "other queues are within what they are guaranteed"
-        has, guaranteed = float(self._used(over, partition)[asks.needs].max()), self._guaranteed(over, partition)
-        return f"{self._path(over)} has {percent(has)}, and is guaranteed {percent(guaranteed)}"
+        return f"{self._path(leaves[over])} has {percent(has[over])}, and is guaranteed {percent(due[over])}"
 
     def _path(self, queue: int) -> str:
         return self._names.texts[int(self._view.queues["path"][queue])]

@@ -6,9 +6,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.lab.fairness.trees import amounts, dominant_shares, guarantees, trees, uses, without_demand
+from tests.support.examples import few
 
 from treadle_lab.fairness.algorithms import NAIVE, ShareTree, flattened
 from treadle_lab.fairness.fluid import HDRF, Group, Leaf, Rule, Tree, fill
@@ -120,6 +121,7 @@ def test_theorem_3_as_the_paper_has_it_where_everybody_needs_everything(tree: Tr
 
 
 @RULES
+@settings(max_examples=few(10))
 @given(tree=trees(whole=True))
 def test_slivers_by_the_paper_come_to_the_same(rule: Rule, tree: Tree) -> None:
     """Algorithms 2 to 4 with slivers of 1/300 of a dominant share."""

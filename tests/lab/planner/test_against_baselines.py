@@ -43,8 +43,8 @@ def compare(seeds: range) -> None:
         assert found <= BOUND * min(others.values()), f"seed {seed}: {found}, others {others}"
 
 
-def test_twenty_dags() -> None:
-    compare(range(20))
+def test_eight_dags() -> None:
+    compare(range(8))
 
 
 @pytest.mark.slow

@@ -360,7 +360,7 @@ def test_a_text_with_an_index_of_before_is_read_once_by_each() -> None:
 # No engine's trouble reaches another: the campaign's program for it, in short and for ten minutes.
 
 
-@pytest.mark.parametrize("seconds", [20, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [3, pytest.param(600, marks=pytest.mark.slow)])
 def test_engines_do_not_notice_that_another_is_killed_stopped_or_thinks(seconds: float) -> None:
     trouble = run(seconds)
     assert trouble.findings() == []
