@@ -1,8 +1,11 @@
-"""Baselines of the product's planner, PSPLIB's projects, and drawings of DAGs.
+"""Baselines of the product's planner, its search in space-time, PSPLIB's projects, and drawings of DAGs.
 
 What Graphene is compared with: breadth first, critical path, random, Tetris, Coffman-Graham; and CP-SAT. All but CP-SAT
 start whatever fits; none of those sees more than the stages that may start. In space-time
 (`Objective.PLANNED`) the makespan is that of placing stages by the same priorities, each as early as it can be.
+
+The product's search compares candidates by following them; here it also compares them by the planned schedule, and
+follows the paper literally.
 """
 
 from __future__ import annotations
@@ -10,21 +13,365 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import Field
 
+from treadle.compiled.functions import cache_folder, compiled_in, inner
 from treadle.dag import Dag, DagError, Line, Stage, Whole, checked, graph_of, ordered
 from treadle.errors import UserError
-from treadle.planner.construct import FORWARD, SCP
-from treadle.planner.graphene import Objective, labels, levels
-from treadle.planner.plan import LowerBounds, Plan, Ranking, Structure, Workspace, finish, path_lengths, structure
-from treadle.planner.problem import I64, Problem, compile_problem
+from treadle.planner import graphene
+from treadle.planner.construct import CSP, FORWARD, PSC, SCP, SPC, TROUBLESOME, clear, place, sort_by_end, span
+from treadle.planner.follow import make_child
+from treadle.planner.graphene import (
+    SCHEDULES_DEFAULT,
+    Budget,
+    Candidate,
+    Recipe,
+    Search,
+    divisions,
+    frag_scores,
+    labels,
+    levels,
+    order_of,
+    parts,
+)
+from treadle.planner.plan import LowerBounds, Plan, Structure, Workspace, path_lengths, plan_by, structure
+from treadle.planner.problem import I64, OVERFLOW, Brood, Order, Problem, Schedule, Space, compile_problem
 from treadle_lab.dags import Instance, TimeUnit, json_lines
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Objective(Enum):
+    """The figure by which candidates are compared."""
+
+    PLANNED = "planned"
+    """The makespan in space-time."""
+    EXECUTED = "executed"
+    """The makespan when the ranks are followed."""
+
+
+class Placement(NamedTuple):
+    """``tasks`` tasks of a stage that run at once on a machine, ``times`` times one after another."""
+
+    start: int
+    stage: int
+    """The stage's id."""
+    machine: int
+    tasks: int
+    times: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MeasuredPlan(Plan):
+    """A plan with the figures of the schedule that it was made from. Times are in the DAG's unit."""
+
+    makespan: int
+    """Makespan of the planned schedule."""
+    executed_makespan: int
+    """Makespan if work-conserving machines follow the ranks, or the algorithm's own rule."""
+    bounds: LowerBounds
+    schedules: int = 1
+    """Candidate schedules built to find it."""
+    troublesome: frozenset[int] = frozenset()
+    """Ids of the stages placed first, if the plan was made that way."""
+    rows: Callable[[], I64]
+    """Builds the planned schedule again, and returns its rows (`recorded`)."""
+
+    @property
+    def placements(self) -> list[Placement]:
+        """The planned schedule, which is built again."""
+        ids = [stage.id for stage in self.dag.stages]
+        return [Placement(start, ids[stage], *rest) for start, stage, *rest in self.rows().tolist()]
+
+
+def executed_makespan(plan: Plan, capacity: Mapping[str, float], machines: int) -> int:
+    """Return the makespan if work-conserving machines follow a plan's ranks."""
+    ranks = np.concatenate([np.zeros(0, np.int64), *plan.ranks.values()])
+    return Workspace(compile_problem(plan.dag, capacity, machines)).follow(ranks)
+
+
+def recorded(work: Workspace, again: Callable[[], int]) -> I64:
+    """Return the rows (start, stage, machine, tasks at once, times) of what ``again`` builds."""
+    rows, unrecorded = 1024, work.schedule
+    while True:
+        work.schedule = unrecorded._replace(rows=np.zeros((rows, 5), np.int64))
+        again()
+        count = int(work.schedule.used[0])
+        if count <= rows:
+            found = work.schedule.rows[:count]
+            work.schedule = unrecorded
+            return found
+        rows = count
+
+
+def kernel(function: F) -> F:
+    """Compile a function that is called from Python."""
+    return compiled_in(cache_folder("planning", ("treadle_lab.planning",)), function)
+
+
+@inner
+def justify(problem: Problem, turned: Problem, space: Space, schedule: Schedule, stages: I64, passes: int) -> int:
+    """Decode a list forward, then ``passes`` times backward and forward again by ends (Valls et al., EJOR 165, 2005).
+
+    The list ends as the order of starts of the result; returns the makespan, which no pass makes longer where stages
+    are single tasks, or OVERFLOW.
+    """
+    length = decode(problem, space, schedule, stages)
+    for _ in range(passes):
+        if length < 0:
+            return OVERFLOW
+        sort_by_end(schedule, stages)
+        if decode(turned, space, schedule, stages) < 0:
+            return OVERFLOW
+        sort_by_end(schedule, stages)
+        length = decode(problem, space, schedule, stages)
+    return length
+
+
+@inner
+def decode(problem: Problem, space: Space, schedule: Schedule, stages: I64) -> int:
+    """Place all stages in the order of a list, each as early as possible; return the makespan, or OVERFLOW."""
+    clear(problem, space, schedule)
+    for s in stages:
+        if place(problem, space, schedule, s, 0) < 0:
+            return OVERFLOW
+    return span(schedule, len(problem.tasks))
+
+
+@kernel
+def justify_list(problem: Problem, turned: Problem, space: Space, schedule: Schedule, stages: I64, passes: int) -> int:
+    """Decode a list and improve it, as `justify`."""
+    return justify(problem, turned, space, schedule, stages, passes)
+
+
+@kernel
+def breed_in_space(
+    problem: Problem, turned: Problem, space: Space, schedule: Schedule, order: Order, brood: Brood
+) -> int:
+    """Make children, and place their lists into space-time; return OVERFLOW if arrays were too small."""
+    start = brood.seed[0]
+    order.waiting[:] = 0
+    for at in range(brood.first, brood.end):
+        make_child(problem, order, brood, start, at)
+        length = justify(problem, turned, space, schedule, brood.children[at], 1)
+        if length < 0:
+            brood.seed[0] = start
+            return OVERFLOW
+        sort_by_start(schedule, brood.children[at])
+        brood.child_fitness[at] = length
+    brood.seed[0] = start
+    return 0
+
+
+@inner
+def sort_by_start(schedule: Schedule, stages: I64) -> None:
+    """Sort a list by starts, then by stages: equal schedules have equal lists."""
+    for i in range(1, len(stages)):
+        s = stages[i]
+        j = i - 1
+        while j >= 0 and (
+            schedule.first[stages[j]] > schedule.first[s]
+            or (schedule.first[stages[j]] == schedule.first[s] and stages[j] > s)
+        ):
+            stages[j + 1] = stages[j]
+            j -= 1
+        stages[j + 1] = s
+
+
+def place_list(work: Workspace, stages: I64, passes: int) -> int:
+    """Place stages in the order of a list and improve that ``passes`` times; the list becomes the result's."""
+    given = stages.copy()
+
+    def attempt() -> int:
+        stages[:] = given
+        return justify_list(work.problem, work.turned, work.space, work.schedule, stages, passes)
+
+    return work.in_space(attempt)
+
+
+class ListRecipe(Recipe):
+    """How to build a schedule: by placing the list that ``key`` is."""
+
+    __slots__ = ()
+
+    def build(self, work: Workspace) -> int:
+        """Build the schedule; return its makespan."""
+        assert self.key is not None
+        return place_list(work, self.key.copy(), 0)
+
+
+class PlannedSearch(Search):
+    """A search that compares candidates by the makespan in space-time."""
+
+    first_seeds = (2, 0)
+
+    def chosen(self) -> Candidate:
+        """Return the best candidate."""
+        assert self.best.first is not None, "the first step builds a candidate"
+        return self.best.first
+
+    def cost(self, recipe: Recipe, *, improve: bool = True) -> int:
+        """Return how many schedules `build` builds."""
+        return 1 + (3 if improve else 0)
+
+    def build(self, recipe: Recipe, *, improve: bool = True) -> Candidate:
+        """Build a candidate; with ``improve`` also improve it forward and backward."""
+        planned = recipe.build(self.work)
+        order = order_of(self.work.schedule.first)
+        candidate = Candidate(planned, planned, self.work.schedule.low.copy(), order, recipe)
+        if not improve:
+            return candidate
+        improved = order.copy()
+        length = place_list(self.work, improved, 1)
+        return candidate if length >= planned else self._placed(length, improved, recipe)
+
+    def _placed(self, length: int, order: I64, recipe: Recipe) -> Candidate:
+        """Return the candidate that placing a list has just made."""
+        key, starts = self.work.schedule.low.copy(), order_of(self.work.schedule.first)
+        return Candidate(length, length, key, starts, ListRecipe(*recipe._replace(key=order)))
+
+    def steps(self) -> Iterator[int]:
+        """Yield the steps of the population and of the grid in turns; `TURNS` of the first for one of the second."""
+        yield from self.seed_steps()
+        grid = self.division_steps()
+        if len(self.problem.tasks) < 2:
+            yield from grid
+            return
+        orders = self.population_steps()
+        # The generator first yields the cost of a step, and makes it when asked for the next one.
+        orders_cost, grid_cost = next(orders), next(grid, 0)
+        orders_used = grid_used = 0
+        while True:
+            if grid_cost > 0 and TURNS * (grid_used + grid_cost) <= orders_used:
+                yield grid_cost
+                grid_used, grid_cost = grid_used + grid_cost, next(grid, 0)
+            else:
+                yield orders_cost
+                orders_used, orders_cost = orders_used + orders_cost, next(orders)
+
+    def by_priority(self, priority: I64) -> Recipe:
+        """Return how to build a schedule by stages' priorities alone, the greatest first."""
+        return Recipe(np.zeros(len(priority), np.int64), forward=priority, backward=priority)
+
+    def breed(self, brood: Brood) -> None:
+        """Make children, and compare them by the makespan of placing their lists."""
+        work = self.work
+        work.in_space(lambda: breed_in_space(work.problem, work.turned, work.space, work.schedule, work.order, brood))
+
+    def candidate(self, order: I64) -> Candidate:
+        """Return the candidate of a list."""
+        order = order.copy()
+        return self._placed(place_list(self.work, order, 0), order, Recipe())
+
+
+TURNS: Final = 8
+"""Number of schedules of the population for one of the grid."""
+
+
+class PaperSearch(PlannedSearch):
+    """The paper's algorithm literally: longest ready task first, candidates compared by the planned makespan."""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to try."""
+        return self.next_cost == 0
+
+    def steps(self) -> Iterator[int]:
+        """Place T and S in their individually best directions, then the rest, in each of the four orders."""
+        longest, work = self.problem.duration, self.work
+        for part in divisions(self.problem, self.structure, (frag_scores(self.problem, self.structure.spans),)):
+            yield 8
+            first = min((0, 1), key=lambda way: work.construct(part, (SCP, way, 0), longest, longest, 0))
+            second = min((0, 1), key=lambda way: work.construct(part, (SCP, first, way), longest, longest, 1))
+            for order in (SCP, SPC, CSP, PSC):
+                recipe = Recipe(part, (order, first, second), longest, longest, troublesome=True)
+                self.best.add(self.build(recipe, improve=False))
+
+
+def graphene_plan(
+    dag: Dag,
+    capacity: Mapping[str, float],
+    machines: int,
+    budget: Budget = SCHEDULES_DEFAULT,
+    *,
+    kind: type[Search] = Search,
+    seed: int = 0,
+) -> MeasuredPlan:
+    """Return the best plan within the budget, with its figures.
+
+    Args:
+        dag: the DAG.
+        capacity: of one machine, by resource.
+        machines: their number.
+        budget: bounds the search.
+        kind: of the search.
+        seed: of its random numbers.
+
+    Raises:
+        DagError: a task fits on no machine, or numbers are too large.
+    """
+    searches: list[Search] = []
+
+    def search(problem: Problem, found: Structure) -> Search:
+        searches.append(kind(problem, found, seed))
+        return searches[-1]
+
+    made = graphene.plan(dag, capacity, machines, budget, search)
+    whole = structure(compile_problem(dag, capacity, machines))
+    pieces = parts(whole.full) if searches else []
+    best = [(stages, each, each.chosen()) for stages, each in zip(pieces, searches, strict=True)]
+
+    def rows() -> I64:
+        all_rows, now = [np.zeros((0, 5), np.int64)], 0
+        for stages, each, chosen in best:
+            found = recorded(each.work, partial(chosen.recipe.build, each.work))
+            found[:, 0] += now
+            found[:, 1] = stages[found[:, 1]]
+            all_rows.append(found)
+            now += chosen.planned
+        return np.concatenate(all_rows)
+
+    bound = max(whole.bounds.best, sum(each.structure.bounds.best for each in searches))
+    first = [stages[chosen.recipe.part == TROUBLESOME] for stages, _, chosen in best if chosen.recipe.troublesome]
+    return MeasuredPlan(
+        made.dag,
+        made.ranks,
+        makespan=sum(chosen.planned for _, _, chosen in best),
+        executed_makespan=executed_makespan(made, capacity, machines),
+        bounds=LowerBounds(whole.bounds.critical_path, whole.bounds.work, bound),
+        schedules=sum(each.used for each in searches),
+        troublesome=frozenset(dag.stages[at].id for stages in first for at in stages.tolist()),
+        rows=rows,
+    )
+
+
+def _measured(
+    dag: Dag, work: Workspace, key: I64, makespan: int, executed: int, bounds: LowerBounds, rows: Callable[[], I64]
+) -> MeasuredPlan:
+    """Return the plan of some ranks by group."""
+    ranks = plan_by(dag, work.problem, key).ranks
+    return MeasuredPlan(dag, ranks, makespan=makespan, executed_makespan=executed, bounds=bounds, rows=rows)
+
+
+def warm_up() -> None:
+    """Call every kernel once."""
+    graphene.warm_up()
+    problem = compile_problem(Dag("warm-up", (Stage(0, 1, 1, {"cpu": 1.0}),)), {"cpu": 1.0}, 1)
+    search, lists, worths = (
+        PlannedSearch(problem, structure(problem)),
+        np.zeros((1, 1), np.int64),
+        np.zeros(1, np.int64),
+    )
+    search.breed(Brood(lists, worths, lists.copy(), worths.copy(), 0, 1, np.ones(1, np.uint64), 0))
+    place_list(search.work, np.zeros(1, np.int64), 1)
 
 
 class Until:
@@ -55,8 +402,7 @@ def baseline(
     *,
     objective: Objective = Objective.EXECUTED,
     seed: int = 0,
-    placements: bool = False,
-) -> Plan:
+) -> MeasuredPlan:
     """Return the plan of one of `NAMES`; ``seed`` is for random alone.
 
     Raises:
@@ -65,18 +411,10 @@ def baseline(
     problem = compile_problem(dag, capacity, machines)
     found = structure(problem)
     work = Workspace(problem)
-    ranking = _ranking(name, work, found, objective, seed, placements=placements)
-    return finish(dag, work, name, ranking, found.bounds, 1)
-
-
-def _ranking(
-    name: str, work: Workspace, found: Structure, objective: Objective, seed: int, *, placements: bool
-) -> Ranking:
-    problem = work.problem
     if name == "tetris":
-        length, rows = _build(work, work.follow_packing, placements=placements)
-        low = work.schedule.low.copy()
-        return Ranking(low, length, (), rows, executed=length)
+        length = work.follow_packing()
+        again = partial(recorded, work, work.follow_packing)
+        return _measured(dag, work, work.schedule.low.copy(), length, length, found.bounds, again)
     priority = _priority(name, problem, found, seed)
     key = np.repeat(-priority, np.diff(problem.group_at))
     together = np.zeros(len(priority), np.int64)
@@ -85,10 +423,10 @@ def _ranking(
         if objective is Objective.EXECUTED
         else partial(work.construct, together, (SCP, FORWARD, 0), priority, priority)
     )
-    length, rows = _build(work, build, placements=placements)
+    length = build()
     # Random priorities are not a topological order; the resulting starts are.
     ranks = key if name in ("bfs", "cp") else work.schedule.low.copy()
-    return Ranking(ranks, length, (), rows, work.follow(key))
+    return _measured(dag, work, ranks, length, work.follow(key), found.bounds, partial(recorded, work, build))
 
 
 def _priority(name: str, problem: Problem, found: Structure, seed: int) -> I64:
@@ -102,11 +440,6 @@ def _priority(name: str, problem: Problem, found: Structure, seed: int) -> I64:
     return np.random.default_rng(seed).permutation(len(problem.tasks)).astype(np.int64)
 
 
-def _build(work: Workspace, build: Callable[[], int], *, placements: bool) -> tuple[int, I64]:
-    rows = work.recorded(build) if placements else np.zeros((0, 5), np.int64)
-    return build(), rows
-
-
 INTERVALS_MAX: Final = 5000
 
 
@@ -116,9 +449,7 @@ def solve(
     machines: int,
     milliseconds: int,
     workers: int = 1,
-    *,
-    placements: bool = False,
-) -> Plan:
+) -> MeasuredPlan:
     """Return the best plan that CP-SAT finds in a time; the makespan is of the schedule in one pool.
 
     Where there is more than one machine, that schedule may need a task to be split between machines; then the makespan
@@ -153,7 +484,7 @@ def solve(
     for s in range(len(problem.tasks)):  # identical tasks may have been given any order
         low[problem.group_at[s] : problem.group_at[s + 1]].sort()
     proved = int(np.ceil(solver.best_objective_bound - 1e-6))
-    return _finished(dag, problem, low, int(solver.value(end)), proved, placements=placements)
+    return _finished(dag, problem, low, int(solver.value(end)), proved)
 
 
 def _solved(solver: Any, model: Any) -> Any:
@@ -203,20 +534,20 @@ def _model(model: Any, problem: Problem) -> tuple[list[Any], Any]:
     return [start for mine in starts for start in mine], end
 
 
-def _finished(dag: Dag, problem: Problem, low: I64, length: int, proved: int, *, placements: bool) -> Plan:
+def _finished(dag: Dag, problem: Problem, low: I64, length: int, proved: int) -> MeasuredPlan:
     work = Workspace(problem)
-    rows = np.zeros((0, 5), np.int64)
-    if problem.machines > 1:
-        length = work.follow(low)
-        if placements:
-            rows = work.recorded(lambda: work.follow(low))
-    elif placements:
+    executed = work.follow(low)
+
+    def rows() -> I64:
+        if problem.machines > 1:
+            return recorded(work, lambda: work.follow(low))
         stages = np.repeat(np.arange(len(problem.tasks)), problem.tasks)
         ones = np.ones(len(low), np.int64)
-        rows = np.column_stack((low, stages, 0 * ones, ones, ones))
+        return np.column_stack((low, stages, 0 * ones, ones, ones))
+
     bounds = structure(problem).bounds
     bounds = LowerBounds(bounds.critical_path, bounds.work, max(bounds.best, proved))
-    return finish(dag, work, "cpsat", Ranking(low, length, (), rows), bounds, 1)
+    return _measured(dag, work, low, executed if problem.machines > 1 else length, executed, bounds, rows)
 
 
 Vector: TypeAlias = tuple[Whole, ...]
@@ -276,8 +607,8 @@ def _instance(line: ProjectLine) -> Instance:
 
 LABELS_MAX: Final = 60
 """With more stages than this, only ids are written; names and demands would cover each other."""
-TROUBLESOME: Final = "#fc9272"
-USUAL: Final = "#c6dbef"
+FIRST_COLOR: Final = "#fc9272"
+USUAL_COLOR: Final = "#c6dbef"
 
 
 _START: Final = "start"
@@ -332,7 +663,7 @@ def draw_dag(dag: Dag, troublesome: Set[int], title: str, path: Path) -> None:
         ([edge for edge in graph.edges if edge in bold], 2.6, "black"),
     ):
         networkx.draw_networkx_edges(graph, places, edges, ax=axis, width=width, edge_color=color, node_size=1800)
-    colors = [TROUBLESOME if stage in troublesome else USUAL for stage in graph]
+    colors = [FIRST_COLOR if stage in troublesome else USUAL_COLOR for stage in graph]
     outlines = ["black" if stage in longest else "#6baed6" for stage in graph]
     networkx.draw_networkx_nodes(graph, places, ax=axis, node_color=colors, edgecolors=outlines, node_size=1800)
     detailed = len(dag.stages) <= LABELS_MAX

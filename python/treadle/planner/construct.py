@@ -1,4 +1,4 @@
-"""Builds schedules in space-time: troublesome stages first (Graphene, figures 5 and 6), or from a list.
+"""Builds schedules in space-time: troublesome stages first (Graphene, figures 5 and 6).
 
 A stage is placed into the earliest slots of all machines, many identical tasks at once (section 4.3). Time may be
 reversed (`mirror`): to place a stage as late as possible before its children is to place it as early as possible after
@@ -465,16 +465,6 @@ def shift(problem: Problem, schedule: Schedule) -> None:
 
 
 @inner
-def decode(problem: Problem, space: Space, schedule: Schedule, stages: I64) -> int:
-    """Place all stages in the order of a list, each as early as possible; return the makespan, or OVERFLOW."""
-    clear(problem, space, schedule)
-    for s in stages:
-        if place(problem, space, schedule, s, 0) < 0:
-            return OVERFLOW
-    return span(schedule, len(problem.tasks))
-
-
-@inner
 def sort_by_end(schedule: Schedule, stages: I64) -> None:
     """Convert a list to one for the reversed problem: latest end first, then in reverse order."""
     count = len(stages)
@@ -487,28 +477,3 @@ def sort_by_end(schedule: Schedule, stages: I64) -> None:
             stages[j + 1] = stages[j]
             j -= 1
         stages[j + 1] = s
-
-
-@inner
-def justify(problem: Problem, turned: Problem, space: Space, schedule: Schedule, stages: I64, passes: int) -> int:
-    """Decode a list forward, then ``passes`` times backward and forward again by ends (Valls et al., EJOR 165, 2005).
-
-    The list ends as the order of starts of the result; returns the makespan, which no pass makes longer where stages
-    are single tasks, or OVERFLOW.
-    """
-    length = decode(problem, space, schedule, stages)
-    for _ in range(passes):
-        if length < 0:
-            return OVERFLOW
-        sort_by_end(schedule, stages)
-        if decode(turned, space, schedule, stages) < 0:
-            return OVERFLOW
-        sort_by_end(schedule, stages)
-        length = decode(problem, space, schedule, stages)
-    return length
-
-
-@kernel
-def justify_list(problem: Problem, turned: Problem, space: Space, schedule: Schedule, stages: I64, passes: int) -> int:
-    """Decode a list and improve it, as `justify`."""
-    return justify(problem, turned, space, schedule, stages, passes)

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from treadle.compiled.functions import inner, kernel
-from treadle.planner.construct import group_end, group_of, justify, note, put, sort_by_end
-from treadle.planner.problem import F64, I64, OVERFLOW, U64, Brood, Cluster, Order, Problem, Schedule, Space
+from treadle.planner.construct import group_end, group_of, note, put, sort_by_end
+from treadle.planner.problem import F64, I64, OVERFLOW, U64, Brood, Cluster, Order, Problem, Schedule
 
 # Places in `Cluster.counters`.
 READY: Final = 0
@@ -326,11 +326,6 @@ def follow_plan(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64
     return follow(problem, cluster, schedule, key, rates)
 
 
-IN_SPACE: Final = 0
-"""Lists are placed into space-time, and compared by the planned makespan."""
-FOLLOWED: Final = 1
-"""Lists are followed by rank, and compared by the executed makespan."""
-
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2: Final = np.uint64(0x94D049BB133111EB)
@@ -445,41 +440,48 @@ def follow_list(
     schedule: Schedule,
     stages: I64,
     kept: I64,
-    passes: int,
     key: I64,
     rates: F64,
 ) -> int:
-    """Follow a list, then ``passes`` times the ends of the result, backward and forward; return the best makespan.
+    """Follow a list, then the ends of the result, backward and forward; return the better makespan.
 
-    The list becomes the best one; ``kept`` is scratch of its length.
+    The list becomes the better one; ``kept`` is scratch of its length.
     """
     rank_by_list(problem, stages, key)
     best = follow(problem, cluster, schedule, key, rates)
     copy(stages, kept)
-    for _ in range(passes):
-        if best < 0:
-            return OVERFLOW
-        sort_by_end(schedule, stages)
-        rank_by_list(problem, stages, key)
-        if follow(turned, cluster, schedule, key, rates) < 0:
-            return OVERFLOW
-        sort_by_end(schedule, stages)
-        rank_by_list(problem, stages, key)
-        length = follow(problem, cluster, schedule, key, rates)
-        if length < 0:
-            return OVERFLOW
-        if length < best:
-            best = length
-            copy(stages, kept)
+    if best < 0:
+        return OVERFLOW
+    sort_by_end(schedule, stages)
+    rank_by_list(problem, stages, key)
+    if follow(turned, cluster, schedule, key, rates) < 0:
+        return OVERFLOW
+    sort_by_end(schedule, stages)
+    rank_by_list(problem, stages, key)
+    length = follow(problem, cluster, schedule, key, rates)
+    if length < 0:
+        return OVERFLOW
+    if length < best:
+        return length
     copy(kept, stages)
     return best
+
+
+@inner
+def make_child(problem: Problem, order: Order, brood: Brood, start: np.uint64, at: int) -> None:
+    """Fill a child from two parents; ``start`` is the state of the random numbers before the first child."""
+    seed, fitness, alive = brood.seed, brood.fitness, len(brood.lists)
+    seed[0] = start + np.uint64(at) * _MIX_1
+    draw(seed)
+    mother, father = choose(seed, fitness, alive), choose(seed, fitness, alive)
+    cross(seed, brood.lists[mother], brood.lists[father], brood.children[at], order.waiting, at + 1)
+    mutate(problem, seed, brood.children[at], brood.per_mille)
 
 
 @kernel
 def breed(
     problem: Problem,
     turned: Problem,
-    space: Space,
     schedule: Schedule,
     cluster: Cluster,
     order: Order,
@@ -488,40 +490,14 @@ def breed(
     rates: F64,
 ) -> int:
     """Make children; return OVERFLOW if arrays were too small."""
-    seed, fitness, alive, passes = brood.seed, brood.fitness, len(brood.lists), brood.passes
-    start = seed[0]
+    start = brood.seed[0]
     order.waiting[:] = 0
     for at in range(brood.first, brood.end):
-        seed[0] = start + np.uint64(at) * _MIX_1
-        draw(seed)
-        mother, father = choose(seed, fitness, alive), choose(seed, fitness, alive)
-        child = brood.children[at]
-        cross(seed, brood.lists[mother], brood.lists[father], child, order.waiting, at + 1)
-        mutate(problem, seed, child, brood.per_mille)
-        if brood.mode == IN_SPACE:
-            length = justify(problem, turned, space, schedule, child, passes)
-            if length >= 0:
-                sort_by_start(schedule, child)
-        else:
-            length = follow_list(problem, turned, cluster, schedule, child, order.ready, passes, key, rates)
+        make_child(problem, order, brood, start, at)
+        length = follow_list(problem, turned, cluster, schedule, brood.children[at], order.ready, key, rates)
         if length < 0:
-            seed[0] = start
+            brood.seed[0] = start
             return OVERFLOW
         brood.child_fitness[at] = length
-    seed[0] = start
+    brood.seed[0] = start
     return 0
-
-
-@inner
-def sort_by_start(schedule: Schedule, stages: I64) -> None:
-    """Sort a list by starts, then by stages: equal schedules have equal lists."""
-    for i in range(1, len(stages)):
-        s = stages[i]
-        j = i - 1
-        while j >= 0 and (
-            schedule.first[stages[j]] > schedule.first[s]
-            or (schedule.first[stages[j]] == schedule.first[s] and stages[j] > s)
-        ):
-            stages[j + 1] = stages[j]
-            j -= 1
-        stages[j + 1] = s

@@ -14,18 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from functools import partial
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from treadle.dag import Dag, Stage
 from treadle.planner.construct import CHILDREN, CSP, PARENTS, PSC, SCP, SIBLINGS, SPC, TROUBLESOME
-from treadle.planner.follow import FOLLOWED, IN_SPACE
-from treadle.planner.plan import LowerBounds, Plan, Ranking, Structure, Workspace, finish, path_lengths, structure
+from treadle.planner.plan import Plan, Structure, Workspace, path_lengths, plan_by, structure
 from treadle.planner.problem import F64, I64, U8, Brood, Problem, compile_problem, reversed_problem
 
 
@@ -110,19 +107,16 @@ def packing_scores(problem: Problem) -> F64:
     return scores
 
 
-def divisions(problem: Problem, structure: Structure, *, paper_only: bool) -> Iterator[I64]:
+def divisions(problem: Problem, structure: Structure, scores: Sequence[F64]) -> Iterator[I64]:
     """Yield each division of the stages into T, S, P, C (`treadle.planner.construct`), no T twice, T never empty.
 
-    All of {LongScore >= l or FragScore <= f}, closed, for l and f on the grid; unless ``paper_only`` also with the
-    packing score for the FragScore. Thresholds that pick the same stages count once, and so do sets seen before.
+    All of {LongScore >= l or FragScore <= f}, closed, for l and f on the grid, with each of the ``scores`` for the
+    FragScore. Thresholds that pick the same stages count once, and so do sets seen before.
     """
     seen: set[bytes] = set()
     by_length = _picks(long_scores(problem), at_least=True)
-    by_fragments = [_picks(frag_scores(problem, structure.spans), at_least=False)]
-    if not paper_only:
-        by_fragments.insert(0, _picks(packing_scores(problem), at_least=False))
-    for fragments in by_fragments:
-        for fragmenting in fragments:
+    for fragments in scores:
+        for fragmenting in _picks(fragments, at_least=False):
             for long in by_length:
                 troublesome = _closure(long | fragmenting, structure)
                 if troublesome.any() and troublesome.tobytes() not in seen:
@@ -180,26 +174,25 @@ many have been. With a number the plan is the same on any machine."""
 ELITE: Final = 40
 
 
-class Objective(Enum):
-    """The figure by which candidates are compared."""
-
-    PLANNED = "planned"
-    """The makespan in space-time."""
-    EXECUTED = "executed"
-    """The makespan when the ranks are followed."""
+NONE: Final = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Recipe:
-    """How to build a candidate: by a division and priorities, or by following ``key``."""
+class Recipe(NamedTuple):
+    """How to build a schedule: by following ``key``, without one by a division and priorities."""
 
-    part: I64 | None = None
+    part: I64 = NONE
     code: Code = (0, 0, 0)
-    forward: I64 | None = None
-    backward: I64 | None = None
+    forward: I64 = NONE
+    backward: I64 = NONE
     key: I64 | None = None
     troublesome: bool = False
     """Whether ``part`` is a division with troublesome stages, rather than a list of all."""
+
+    def build(self, work: Workspace) -> int:
+        """Build the schedule; return its makespan."""
+        if self.key is not None:
+            return work.follow(self.key)
+        return work.construct(self.part, self.code, self.forward, self.backward)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,14 +200,14 @@ class Candidate:
     """A schedule with its makespan."""
 
     worth: int
+    """The figure by which candidates are compared: the makespan when the ranks are followed."""
     planned: int
+    """The makespan of the schedule that ``recipe`` builds."""
     key: I64
     """Planned starts by group: the ranks."""
     order: I64
     """The stages by start."""
-    rebuild: Callable[[Workspace], int]
-    """Builds the planned schedule again."""
-    troublesome: npt.NDArray[np.bool_] | None = None
+    recipe: Recipe
 
 
 @dataclass(slots=True)
@@ -246,77 +239,15 @@ def order_of(starts: I64) -> I64:
     return np.lexsort((np.arange(len(starts)), starts)).astype(np.int64)
 
 
-def schedules_of(objective: Objective, recipe: Recipe, *, improve: bool) -> int:
-    """Return how many schedules `build` builds."""
-    if objective is Objective.EXECUTED:
-        return (1 if recipe.key is not None else 2) + (2 if improve else 0)
-    return 1 + (3 if improve else 0)
-
-
-def build(work: Workspace, objective: Objective, recipe: Recipe, *, improve: bool) -> Candidate:
-    """Build a candidate; with ``improve`` also improve it forward and backward."""
-    if objective is Objective.EXECUTED:
-        return _build_executed(work, recipe, improve=improve)
-    planned = _build_first(work, recipe)
-    mark = _mark(recipe)
-    order = order_of(work.schedule.first)
-    again = partial(_build_first, recipe=recipe)
-    candidate = Candidate(planned, planned, work.schedule.low.copy(), order, again, mark)
-    if not improve:
-        return candidate
-    improved = order.copy()
-    length = work.justify(improved, 1)
-    if length >= planned:
-        return candidate
-    return placed_by_list(work, length, improved, mark)
-
-
-def placed_by_list(work: Workspace, length: int, order: I64, mark: npt.NDArray[np.bool_] | None = None) -> Candidate:
-    """Return the candidate that placing a list has just made."""
-    key, starts = work.schedule.low.copy(), order_of(work.schedule.first)
-    return Candidate(length, length, key, starts, lambda again: again.justify(order.copy(), 0), mark)
-
-
-def followed(work: Workspace, length: int, key: I64, mark: npt.NDArray[np.bool_] | None = None) -> Candidate:
+def followed(work: Workspace, length: int, recipe: Recipe, key: I64) -> Candidate:
     """Return the candidate that following ranks has just made: it is the planned schedule."""
-    return Candidate(length, length, key, order_of(work.schedule.first), lambda again: again.follow(key), mark)
-
-
-def _build_first(work: Workspace, recipe: Recipe) -> int:
-    if recipe.key is not None:
-        return work.follow(recipe.key)
-    assert recipe.part is not None
-    assert recipe.forward is not None
-    assert recipe.backward is not None
-    return work.construct(recipe.part, recipe.code, recipe.forward, recipe.backward)
-
-
-def _build_executed(work: Workspace, recipe: Recipe, *, improve: bool) -> Candidate:
-    planned = _build_first(work, recipe)
-    mark = _mark(recipe)
-    if recipe.key is None:
-        key = work.schedule.low.copy()
-        executed = work.follow(key)
-        again = partial(_build_first, recipe=recipe)
-        candidate = Candidate(executed, planned, key, order_of(work.schedule.first), again, mark)
-    else:
-        candidate = followed(work, planned, recipe.key, mark)
-    if not improve:
-        return candidate
-    work.follow_backward(_turned_key(work))
-    key = _turned_key(work)
-    length = work.follow(key)
-    return followed(work, length, key, mark) if length < candidate.worth else candidate
+    return Candidate(length, length, key, order_of(work.schedule.first), recipe._replace(key=key))
 
 
 def _turned_key(work: Workspace) -> I64:
     """Return the ranks of the reversed problem from the schedule just built: the latest end first."""
     lengths = np.repeat(work.problem.duration, np.diff(work.problem.group_at))
     return -(work.schedule.high + lengths)
-
-
-def _mark(recipe: Recipe) -> npt.NDArray[np.bool_] | None:
-    return recipe.part == 0 if recipe.troublesome and recipe.part is not None else None
 
 
 def levels(problem: Problem) -> I64:
@@ -377,98 +308,208 @@ STALE_GENERATIONS_MAX: Final = 8
 MUTATION_PER_MILLE: Final = 20
 NOISE: Final = 0.3
 """Maximum relative deviation of random lists from the critical path's priorities."""
+A_CHILD: Final = 3
+"""Number of schedules built for a child: its list's, and those of the ends backward and forward."""
 PLACEMENTS_A_STEP: Final = 6000
 """Approximate number of placed stages per step of the search: some milliseconds."""
 
 
-class Population:
-    """Lists with their makespans, and the children that replace them."""
+MISJUDGED: Final = (0.8, 0.9, 1.1, 1.2)
+"""Factors of wrong durations, by stage, for the choice among plans of similar makespan."""
+NEARLY: Final = 1.005
 
-    def __init__(self, work: Workspace, objective: Objective, priority: I64, seed: int, best: Best) -> None:
-        self._work = work
-        self._objective = objective
-        self._priority = priority
+
+class Search:
+    """Searches one problem without cuts."""
+
+    first_seeds: Sequence[int] = (2,)
+    """The places among `seeds` of those that are built first: critical path, as an upper bound."""
+
+    def __init__(self, problem: Problem, found: Structure, seed: int = 0) -> None:
+        self.problem = problem
+        self.structure = found
+        self.best = Best()
+        self.used = 0
+        self.work = Workspace(problem)
+        """Arrays to build the chosen candidate in again."""
         self._seed = seed
-        self._best = best
-        self._stages = len(priority)
-        self._passes = 1
-        self._size = LISTS_FIRST
         self._draws = 0
+        self._tails = path_lengths(problem)
+        self._heads = path_lengths(reversed_problem(problem))
+        self._steps = self.steps()
+        self.next_cost = next(self._steps, 0)
+        """Number of schedules of the next step; 0 without a next step."""
 
     @property
-    def _a_child(self) -> int:
-        return 2 * self._passes + 1
+    def done(self) -> bool:
+        """Whether nothing is left to try, or a lower bound is reached."""
+        return self.next_cost == 0 or self.best.worth <= self.structure.bounds.best
+
+    def step(self) -> None:
+        """Make the next step."""
+        self.used += self.next_cost
+        self.next_cost = next(self._steps, 0)
+
+    def chosen(self) -> Candidate:
+        """Return the best candidate; among similarly good ones, the one that suffers least from wrong durations."""
+        best = self.best.first
+        assert best is not None, "the first step builds a candidate"
+        limit = max(best.worth, min(int(best.worth * NEARLY), self._critical_path_worth))
+        near = [best] + [other for other in self.best.elite[:8] if other is not best and other.worth <= limit]
+        if len(near) == 1:
+            return best
+        return min(near, key=self._with_misjudged_durations)
+
+    def _with_misjudged_durations(self, candidate: Candidate) -> float:
+        total = float(candidate.worth) * len(MISJUDGED)
+        random = np.random.default_rng(self._seed)
+        for _ in MISJUDGED:
+            factor = random.choice(MISJUDGED, len(self.problem.duration))
+            total += self.work.follow(candidate.key, np.rint(self.problem.duration * factor).astype(np.int64))
+        return total
+
+    def cost(self, recipe: Recipe, *, improve: bool = True) -> int:
+        """Return how many schedules `build` builds."""
+        return (2 if recipe.key is None else 1) + (2 if improve else 0)
+
+    def build(self, recipe: Recipe, *, improve: bool = True) -> Candidate:
+        """Build a candidate; with ``improve`` also improve it forward and backward."""
+        work = self.work
+        planned = recipe.build(work)
+        if recipe.key is None:
+            key = work.schedule.low.copy()
+            executed = work.follow(key)
+            candidate = Candidate(executed, planned, key, order_of(work.schedule.first), recipe)
+        else:
+            candidate = followed(work, planned, recipe, recipe.key)
+        if not improve:
+            return candidate
+        work.follow_backward(_turned_key(work))
+        key = _turned_key(work)
+        length = work.follow(key)
+        return followed(work, length, recipe, key) if length < candidate.worth else candidate
+
+    # -- steps: a number is yielded, then that many schedules are built ---------------------------------------------
 
     def steps(self) -> Iterator[int]:
-        """Yield the number of schedules of the next step, then make that step; endless."""
-        at_once = max(1, PLACEMENTS_A_STEP // (self._a_child * max(self._stages, 1)))
-        generation = 0
-        known, most = list(self._best.elite), CHILDREN_FIRST
+        """Yield the number of schedules of the next step, then make that step."""
+        yield from self.seed_steps()
+        yield from self.division_steps()
+        if len(self.problem.tasks) > 1:
+            yield from self.population_steps()
+
+    def seed_steps(self) -> Iterator[int]:
+        """Build some seeds as an upper bound, then all with improvements, and a packing."""
+        seeds = self.seeds()
+        first = [seeds[at] for at in self.first_seeds]
+        yield sum(self.cost(recipe, improve=False) for recipe in first)
+        for recipe in first:
+            self.best.add(self.build(recipe, improve=False))
+        self._critical_path_worth = self.best.worth
+        for recipe in seeds:
+            yield self.cost(recipe)
+            self.best.add(self.build(recipe))
+        yield 1 + self.cost(seeds[-1])
+        self.work.follow_packing()
+        self.best.add(self.build(Recipe(key=self.work.schedule.low.copy())))
+
+    def seeds(self) -> list[Recipe]:
+        """Return all stages at once from either end, and the orders of other algorithms."""
+        at_once = np.zeros(len(self._tails), np.int64)
+        spans = path_lengths(self.problem, self.structure.spans)
+        orders = (-self._tails, -spans, levels(self.problem), -labels(self.problem, self.structure))
+        return [
+            *(Recipe(at_once, (SCP, direction, 0), self._tails, self._heads) for direction in (0, 1)),
+            *(Recipe(key=self.by_group(order)) for order in orders),
+        ]
+
+    def division_steps(self) -> Iterator[int]:
+        """Troublesome stages first, for all sets of them."""
+        size = max(len(self.problem.tasks), 1)
+        waiting: list[Recipe] = []
+        scores = packing_scores(self.problem), frag_scores(self.problem, self.structure.spans)
+        for part in divisions(self.problem, self.structure, scores):
+            for code in codes(part):
+                waiting.append(Recipe(part, code, self._tails, self._heads, troublesome=True))
+                cost = sum(map(self.cost, waiting))
+                if cost * size >= PLACEMENTS_A_STEP:
+                    yield cost
+                    self._build_all(waiting)
+                    waiting = []
+        if waiting:
+            yield sum(map(self.cost, waiting))
+            self._build_all(waiting)
+
+    def _build_all(self, recipes: Sequence[Recipe]) -> None:
+        for recipe in recipes:
+            self.best.add(self.build(recipe))
+
+    def population_steps(self) -> Iterator[int]:
+        """Replace the worst of a population of lists by their children; endless."""
+        at_once = max(1, PLACEMENTS_A_STEP // (A_CHILD * len(self.problem.tasks)))
+        generation, size = 0, LISTS_FIRST
+        known, most = list(self.best.elite), CHILDREN_FIRST
         while True:
-            kept = known[: self._size // 2]
+            kept = known[: size // 2]
             lists = [candidate.order for candidate in kept]
             fitness = [candidate.worth for candidate in kept]
-            while len(lists) < self._size:
+            while len(lists) < size:
                 recipe = self._random_recipe()
-                yield 4 if self._objective is Objective.PLANNED else 3
-                candidate = build(self._work, self._objective, recipe, improve=True)
-                self._best.add(candidate)
+                yield self.cost(recipe)
+                candidate = self.build(recipe)
+                self.best.add(candidate)
                 lists.append(candidate.order)
                 fitness.append(candidate.worth)
             yield from self._generations(np.array(lists), np.array(fitness, np.int64), at_once, generation, most)
             generation += 1_000_000
-            self._size = min(max(LISTS_SECOND, 2 * self._size), LISTS_MAX)
-            known, most = self._best.elite[:4], 2**62
+            size = min(max(LISTS_SECOND, 2 * size), LISTS_MAX)
+            known, most = self.best.elite[:4], 2**62
 
     def _generations(self, lists: I64, fitness: I64, at_once: int, generation: int, most: int) -> Iterator[int]:
         """Continue until there is no improvement, or ``most`` children have been made."""
         best, made, stale = int(fitness.min()), 0, 0
-        count = self._size // 2
-        while stale <= STALE_GENERATIONS_MAX * self._size and made < most:
-            children, worths = np.zeros((count, self._stages), np.int64), np.zeros(count, np.int64)
+        size, stages = lists.shape
+        count = size // 2
+        while stale <= STALE_GENERATIONS_MAX * size and made < most:
+            children, worths = np.zeros((count, stages), np.int64), np.zeros(count, np.int64)
             for first in range(0, count, at_once):
                 end = min(first + at_once, count)
-                yield (end - first) * self._a_child
-                self._breed(lists, fitness, children, worths, first, end, generation)
+                yield (end - first) * A_CHILD
+                seed = np.array([(self._seed * 0x2545F491 + generation * 0x9E3779B1 + 1) % 2**63], np.uint64)
+                self.breed(Brood(lists, fitness, children, worths, first, end, seed, MUTATION_PER_MILLE))
             generation += 1
             made, stale = made + count, stale + count
             if worths.min() < best:
                 best, stale = int(worths.min()), 0
-                self._note(children[worths.argmin()], best)
-            lists, fitness = survivors(np.concatenate((lists, children)), np.concatenate((fitness, worths)), self._size)
+                if best < self.best.worth:
+                    self.best.add(self.candidate(children[worths.argmin()]))
+            lists, fitness = survivors(np.concatenate((lists, children)), np.concatenate((fitness, worths)), size)
 
     def _random_recipe(self) -> Recipe:
+        stages = len(self._tails)
         random = np.random.default_rng((self._seed, self._draws))
         self._draws += 1
-        factor = 1.0 + NOISE * (2.0 * random.random(self._stages) - 1.0)
-        noisy = (self._priority * factor * 16).astype(np.int64)
-        if self._objective is Objective.PLANNED:
-            return Recipe(part=np.zeros(self._stages, np.int64), forward=noisy, backward=noisy)
-        groups = np.diff(self._work.problem.group_at)
-        return Recipe(key=np.repeat(-noisy, groups))
+        factor = 1.0 + NOISE * (2.0 * random.random(stages) - 1.0)
+        return self.by_priority((self._tails * factor * 16).astype(np.int64))
 
-    def _breed(
-        self, lists: I64, fitness: I64, children: I64, worths: I64, first: int, end: int, generation: int
-    ) -> None:
-        """Make children ``first`` to ``end - 1``."""
-        seed = np.array([(self._seed * 0x2545F491 + generation * 0x9E3779B1 + 1) % 2**63], np.uint64)
-        mode = IN_SPACE if self._objective is Objective.PLANNED else FOLLOWED
-        made = (children, worths, first, end)
-        self._work.breed(Brood(lists, fitness, *made, seed, MUTATION_PER_MILLE, self._passes, mode))
+    def by_priority(self, priority: I64) -> Recipe:
+        """Return how to build a schedule by stages' priorities alone, the greatest first."""
+        return Recipe(key=self.by_group(-priority))
 
-    def _note(self, order: I64, worth: int) -> None:
-        """Report a child to the collector of the best."""
-        if worth >= self._best.worth:
-            return
-        work = self._work
-        if self._objective is Objective.PLANNED:
-            order = order.copy()
-            self._best.add(placed_by_list(work, work.justify(order, 0), order))
-            return
-        place = np.zeros(self._stages, np.int64)
-        place[order] = np.arange(self._stages)
-        key = np.repeat(place, np.diff(work.problem.group_at))
-        self._best.add(followed(work, work.follow(key), key))
+    def breed(self, brood: Brood) -> None:
+        """Make children, and compare them by the makespan when their lists are followed."""
+        self.work.breed(brood)
+
+    def candidate(self, order: I64) -> Candidate:
+        """Return the candidate of a list."""
+        place = np.zeros(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        key = self.by_group(place)
+        return followed(self.work, self.work.follow(key), Recipe(), key)
+
+    def by_group(self, values: I64) -> I64:
+        """Return stages' values by group."""
+        return np.repeat(values, np.diff(self.problem.group_at))
 
 
 def survivors(lists: I64, fitness: I64, size: int) -> tuple[I64, I64]:
@@ -486,156 +527,6 @@ def survivors(lists: I64, fitness: I64, size: int) -> tuple[I64, I64]:
     return lists[kept], fitness[kept]
 
 
-MISJUDGED: Final = (0.8, 0.9, 1.1, 1.2)
-"""Factors of wrong durations, by stage, for the choice among plans of similar makespan."""
-NEARLY: Final = 1.005
-TURNS: Final = 8
-"""Number of schedules of the population for one of the grid, if planned makespans count."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Extensions of the paper's search."""
-
-    paper: bool = False
-    """Whether to use the paper's algorithm literally: longest ready task first, candidates compared by the planned
-    makespan, without the extensions below."""
-    seed: int = 0
-
-
-class Search:
-    """Searches one problem without cuts."""
-
-    def __init__(self, problem: Problem, found: Structure, objective: Objective, options: Options) -> None:
-        self.problem = problem
-        self.structure = found
-        self.objective = Objective.PLANNED if options.paper else objective
-        self.options = options
-        self.best = Best()
-        self.used = 0
-        self.work = Workspace(problem)
-        """Arrays to build the chosen candidate in again."""
-        self._tails = path_lengths(problem)
-        self._heads = path_lengths(reversed_problem(problem))
-        self._steps = self._paper_steps() if options.paper else self._all_steps()
-        self.next_cost = next(self._steps, 0)
-        """Number of schedules of the next step; 0 without a next step."""
-
-    @property
-    def done(self) -> bool:
-        """Whether nothing is left to try, or a lower bound is reached."""
-        return self.next_cost == 0 or (not self.options.paper and self.best.worth <= self.structure.bounds.best)
-
-    def step(self) -> None:
-        """Make the next step."""
-        self.used += self.next_cost
-        self.next_cost = next(self._steps, 0)
-
-    def chosen(self) -> Candidate:
-        """Return the best candidate; among similarly good ones, the one that suffers least from wrong durations."""
-        best = self.best.first
-        assert best is not None, "the first step builds a candidate"
-        if self.objective is Objective.PLANNED:
-            return best
-        limit = max(best.worth, min(int(best.worth * NEARLY), self._critical_path_worth))
-        near = [best] + [other for other in self.best.elite[:8] if other is not best and other.worth <= limit]
-        if len(near) == 1:
-            return best
-        return min(near, key=self._with_misjudged_durations)
-
-    def _with_misjudged_durations(self, candidate: Candidate) -> float:
-        total = float(candidate.worth) * len(MISJUDGED)
-        random = np.random.default_rng(self.options.seed)
-        for _ in MISJUDGED:
-            factor = random.choice(MISJUDGED, len(self.problem.duration))
-            total += self.work.follow(candidate.key, np.rint(self.problem.duration * factor).astype(np.int64))
-        return total
-
-    # -- steps: a number is yielded, then that many schedules are built ---------------------------------------------
-
-    def _all_steps(self) -> Iterator[int]:
-        yield from self._seed_steps()
-        grid = self._division_steps()
-        if len(self.problem.tasks) < 2:
-            yield from grid
-            return
-        population = Population(self.work, self.objective, self._tails, self.options.seed, self.best)
-        orders = population.steps()
-        if self.objective is Objective.EXECUTED:
-            yield from grid  # here troublesome stages first are better at once
-        # The generator first yields the cost of a step, and makes it when asked for the next one.
-        orders_cost, grid_cost = next(orders), next(grid, 0)
-        orders_used = grid_used = 0
-        while True:
-            if grid_cost > 0 and TURNS * (grid_used + grid_cost) <= orders_used:
-                yield grid_cost
-                grid_used, grid_cost = grid_used + grid_cost, next(grid, 0)
-            else:
-                yield orders_cost
-                orders_used, orders_cost = orders_used + orders_cost, next(orders)
-
-    def _division_steps(self) -> Iterator[int]:
-        """Troublesome stages first, for all sets of them."""
-        size = max(len(self.problem.tasks), 1)
-        waiting: list[Recipe] = []
-        for part in divisions(self.problem, self.structure, paper_only=False):
-            for code in codes(part):
-                waiting.append(Recipe(part, code, self._tails, self._heads, troublesome=True))
-                cost = self._cost(waiting)
-                if cost * size >= PLACEMENTS_A_STEP:
-                    yield cost
-                    self._build(waiting)
-                    waiting = []
-        if waiting:
-            yield self._cost(waiting)
-            self._build(waiting)
-
-    def _seed_steps(self) -> Iterator[int]:
-        """Critical path first, as an upper bound; then the orders of other algorithms."""
-        critical = Recipe(key=self._by_group(-self._tails))
-        all_at_once = np.zeros(len(self._tails), np.int64)
-        recipes = [Recipe(all_at_once, (SCP, direction, 0), self._tails, self._heads) for direction in (0, 1)]
-        first = [critical] if self.objective is Objective.EXECUTED else [critical, recipes[0]]
-        yield sum(schedules_of(self.objective, recipe, improve=False) for recipe in first)
-        for recipe in first:
-            self.best.add(build(self.work, self.objective, recipe, improve=False))
-        self._critical_path_worth = self.best.worth
-        recipes.append(critical)
-        spans = path_lengths(self.problem, self.structure.spans)
-        recipes.append(Recipe(key=self._by_group(-spans)))
-        recipes.append(Recipe(key=self._by_group(levels(self.problem))))
-        recipes.append(Recipe(key=self._by_group(-labels(self.problem, self.structure))))
-        for recipe in recipes:
-            yield self._cost([recipe])
-            self._build([recipe])
-        yield 1 + self._cost([critical])
-        self.work.follow_packing()
-        self._build([Recipe(key=self.work.schedule.low.copy())])
-
-    def _paper_steps(self) -> Iterator[int]:
-        """Place T and S in their individually best directions, then the rest, in each of the four orders."""
-        longest = self.problem.duration
-        work = self.work
-        for part in divisions(self.problem, self.structure, paper_only=True):
-            yield 8
-            first = min((0, 1), key=lambda way: work.construct(part, (SCP, way, 0), longest, longest, 0))
-            second = min((0, 1), key=lambda way: work.construct(part, (SCP, first, way), longest, longest, 1))
-            for order in (SCP, SPC, CSP, PSC):
-                recipe = Recipe(part, (order, first, second), longest, longest, troublesome=True)
-                self.best.add(build(work, self.objective, recipe, improve=False))
-
-    def _by_group(self, values: I64) -> I64:
-        return np.repeat(values, np.diff(self.problem.group_at))
-
-    def _cost(self, recipes: Sequence[Recipe]) -> int:
-        return sum(schedules_of(self.objective, recipe, improve=True) for recipe in recipes)
-
-    def _build(self, recipes: Sequence[Recipe]) -> None:
-        """Build candidates and report them."""
-        for recipe in recipes:
-            self.best.add(build(self.work, self.objective, recipe, improve=True))
-
-
 SCHEDULES_DEFAULT = 2000
 
 
@@ -644,10 +535,7 @@ def plan(
     capacity: Mapping[str, float],
     machines: int,
     budget: Budget = SCHEDULES_DEFAULT,
-    *,
-    objective: Objective = Objective.EXECUTED,
-    options: Options | None = None,
-    placements: bool = False,
+    search: Callable[[Problem, Structure], Search] = Search,
 ) -> Plan:
     """Return the best plan within the budget for a DAG on ``machines`` identical machines.
 
@@ -658,31 +546,24 @@ def plan(
         capacity: of one machine, by resource.
         machines: their number.
         budget: bounds the search.
-        objective: compare candidates by the makespan of the planned schedule, or by that of following its ranks.
-        options: extensions of the paper; all of them by default.
-        placements: also return the planned schedule.
+        search: makes the search for a part between cuts.
 
     Raises:
         DagError: a task fits on no machine, or numbers are too large.
     """
-    options = options or Options()
     problem = compile_problem(dag, capacity, machines)
     whole = structure(problem)
     pieces = parts(whole.full) if len(dag.stages) else []
     searches = []
     for stages in pieces:
         part = part_problem(problem, stages) if len(pieces) > 1 else problem
-        searches.append(Search(part, structure(part) if len(pieces) > 1 else whole, objective, options))
-    used = _run(searches, budget)
-    bound = max(whole.bounds.best, sum(search.structure.bounds.best for search in searches))
-    bounds = LowerBounds(whole.bounds.critical_path, whole.bounds.work, bound)
-    name = "graphene-paper" if options.paper else "graphene"
-    ranking = _joined(problem, pieces, searches, placements=placements)
-    return finish(dag, Workspace(problem), name, ranking, bounds, used)
+        searches.append(search(part, structure(part) if len(pieces) > 1 else whole))
+    _run(searches, budget)
+    return plan_by(dag, problem, _joined(problem, pieces, searches))
 
 
-def _run(searches: Sequence[Search], budget: Budget) -> int:
-    """Search all parts in turns proportional to their size; return the number of schedules built."""
+def _run(searches: Sequence[Search], budget: Budget) -> None:
+    """Search all parts in turns proportional to their size."""
     used = 0
     for search in searches:
         used += search.next_cost
@@ -697,30 +578,19 @@ def _run(searches: Sequence[Search], budget: Budget) -> int:
         search.step()
         if search.done:
             waiting.remove(search)
-    return used
 
 
-def _joined(problem: Problem, pieces: Sequence[I64], searches: Sequence[Search], *, placements: bool) -> Ranking:
-    """Return the ranks and the planned schedule of all parts, one part after another."""
+def _joined(problem: Problem, pieces: Sequence[I64], searches: Sequence[Search]) -> I64:
+    """Return the ranks of all parts by group, one part after another."""
     key = np.zeros(int(problem.group_at[-1]), np.int64)
-    troublesome: list[int] = []
-    rows = [np.zeros((0, 5), np.int64)]
-    first_key = now = 0
+    first_key = 0
     for stages, search in zip(pieces, searches, strict=True):
-        chosen = search.chosen()
-        if placements:
-            found = search.work.recorded(partial(chosen.rebuild, search.work))
-            found[:, 0] += now
-            found[:, 1] = stages[found[:, 1]]
-            rows.append(found)
         groups = part_groups(problem, stages)
         if len(groups):
+            chosen = search.chosen()
             key[groups] = chosen.key - chosen.key.min() + first_key
             first_key = int(key[groups].max()) + 1
-        now += chosen.planned
-        if chosen.troublesome is not None:
-            troublesome.extend(stages[chosen.troublesome].tolist())
-    return Ranking(key, now, tuple(troublesome), np.concatenate(rows))
+    return key
 
 
 def warm_up() -> None:
@@ -731,10 +601,8 @@ def warm_up() -> None:
     work = Workspace(problem)
     order, together = np.arange(2), np.zeros(2, np.int64)
     work.construct(together, (0, 0, 0), order, order)
-    work.justify(order.copy(), 1)
     work.follow(np.zeros(3, np.int64))
     work.follow_backward(np.zeros(3, np.int64))
     work.follow_packing()
     lists, worths = np.array([order]), np.zeros(1, np.int64)
-    for mode in (IN_SPACE, FOLLOWED):
-        work.breed(Brood(lists, worths, lists.copy(), worths.copy(), 0, 1, np.ones(1, np.uint64), 0, 1, mode))
+    work.breed(Brood(lists, worths, lists.copy(), worths.copy(), 0, 1, np.ones(1, np.uint64), 0))

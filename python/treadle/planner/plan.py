@@ -10,16 +10,17 @@ a machine, or more than a third, ..., work is counted by dual feasible functions
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
 from treadle.compiled.functions import inner, kernel
 from treadle.dag import Dag
 from treadle.planner import problem as arrays
-from treadle.planner.construct import construct, justify_list
-from treadle.planner.follow import IN_SPACE, breed, follow_plan
+from treadle.planner.construct import construct
+from treadle.planner.follow import breed, follow_plan
 from treadle.planner.problem import F64, GROUPS_MAX, I64, U8, Problem, reversed_problem
 
 _NO_RATES: Final = np.zeros(0, np.float64)
@@ -48,28 +49,15 @@ class Workspace:
     ) -> int:
         """Build a schedule with T first; ``code`` is order, direction of T, direction of S. Returns its makespan."""
         how = (part, *code, steps, forward_priority, backward_priority)
-        return self._in_space(lambda: construct(self.problem, self.turned, self.space, self.schedule, self.order, *how))
-
-    def justify(self, stages: I64, passes: int) -> int:
-        """Place stages in the order of a list and improve that ``passes`` times; the list becomes the result's."""
-        given = stages.copy()
-
-        def attempt() -> int:
-            stages[:] = given
-            return justify_list(self.problem, self.turned, self.space, self.schedule, stages, passes)
-
-        return self._in_space(attempt)
+        return self.in_space(lambda: construct(self.problem, self.turned, self.space, self.schedule, self.order, *how))
 
     def breed(self, brood: arrays.Brood) -> None:
         """Make children and compute their makespans (`follow.breed`)."""
         while self._breed(brood) < 0:
-            if brood.mode == IN_SPACE:
-                self._enlarge_space()
-            else:
-                self._enlarge_cluster()
+            self._enlarge_cluster()
 
     def _breed(self, brood: arrays.Brood) -> int:
-        where = (self.problem, self.turned, self.space, self.schedule, self.cluster, self.order)
+        where = (self.problem, self.turned, self.schedule, self.cluster, self.order)
         return int(breed(*where, brood, self.key, _NO_RATES))
 
     def follow(self, key: I64, duration: I64 | None = None) -> int:
@@ -93,34 +81,16 @@ class Workspace:
                 return int(length)
             self._enlarge_cluster()
 
-    def _in_space(self, attempt: Callable[[], int]) -> int:
+    def in_space(self, attempt: Callable[[], int]) -> int:
+        """Return what an attempt returns once the space is large enough for it."""
         while True:
             length = attempt()
             if length >= 0:
                 return int(length)
-            self._enlarge_space()
-
-    def _enlarge_space(self) -> None:
-        self.space = arrays.new_space(self.problem, 4 * self.space.time.shape[1])
+            self.space = arrays.new_space(self.problem, 4 * self.space.time.shape[1])
 
     def _enlarge_cluster(self) -> None:
         self.cluster = arrays.new_cluster(self.problem, 4 * len(self.cluster.end))
-
-    def recorded(self, again: Callable[[], int]) -> I64:
-        """Return the rows (start, stage, machine, tasks at once, times) of what ``again`` builds."""
-        rows = 1024
-        while True:
-            self._record(rows)
-            again()
-            count = int(self.schedule.used[0])
-            if count <= rows:
-                found = self.schedule.rows[:count]
-                self._record(0)
-                return found
-            rows = count
-
-    def _record(self, rows: int) -> None:
-        self.schedule = self.schedule._replace(rows=np.zeros((rows, 5), np.int64))
 
 
 @kernel
@@ -302,37 +272,14 @@ def _works(problem: Problem) -> F64:
     return np.ascontiguousarray(np.unique(measures, axis=0)) if len(amount) else measures
 
 
-class Placement(NamedTuple):
-    """``tasks`` tasks of a stage that run at once on a machine, ``times`` times one after another."""
-
-    start: int
-    stage: int
-    """The stage's id."""
-    machine: int
-    tasks: int
-    times: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The ranks of a DAG's tasks, and the schedule's figures. Times are in the DAG's unit."""
+    """The ranks of a DAG's tasks."""
 
     dag: Dag
-    algorithm: str
-    makespan: int
-    """Makespan of the planned schedule."""
-    executed_makespan: int
-    """Makespan if work-conserving machines follow the ranks."""
-    bounds: LowerBounds
-    schedules: int
-    """Candidate schedules built to find it."""
     ranks: Mapping[int, I64]
     """By stage ID: number of tasks of the DAG before each group's first. Ranks are a topological order of stages' first
     and last tasks. Task i of n is in group ``i * groups // n``; up to 64 tasks are a group each."""
-    troublesome: frozenset[int] = frozenset()
-    """Ids of the stages placed first, if the plan was made that way."""
-    placements: tuple[Placement, ...] = field(default=(), repr=False)
-    """The planned schedule, if requested."""
 
     def scores(self, stage: int) -> F64:
         """Return tpriScore of each group of a stage (section 5): 1 for the task that starts first, 0 for the last."""
@@ -365,38 +312,8 @@ def group_ranks(dag: Dag, key: I64) -> I64:
     return ranks
 
 
-class Ranking(NamedTuple):
-    """The result of an algorithm."""
-
-    key: I64
-    """By group: the lowest starts first."""
-    planned: int
-    """Makespan of the planned schedule."""
-    troublesome: tuple[int, ...]
-    """Stages, by place in the DAG."""
-    rows: I64
-    """The planned schedule (`treadle.planner.problem.Schedule.rows`), if it was asked for."""
-    executed: int | None = None
-    """Makespan of the algorithm's own rule where that does not follow ranks."""
-
-
-def finish(dag: Dag, work: Workspace, algorithm: str, ranking: Ranking, bounds: LowerBounds, schedules: int) -> Plan:
-    """Return the plan of some ranks; it is followed once."""
-    executed = work.follow(ranking.key) if ranking.executed is None else ranking.executed
-    ids = [stage.id for stage in dag.stages]
-    group_at = work.problem.group_at
-    ranks = group_ranks(dag, ranking.key)
-    return Plan(
-        dag=dag,
-        algorithm=algorithm,
-        makespan=ranking.planned,
-        executed_makespan=executed,
-        bounds=bounds,
-        schedules=schedules,
-        ranks={stage: ranks[group_at[at] : group_at[at + 1]] for at, stage in enumerate(ids)},
-        troublesome=frozenset(ids[at] for at in ranking.troublesome),
-        placements=tuple(
-            Placement(start, ids[stage], machine, tasks, times)
-            for start, stage, machine, tasks, times in ranking.rows.tolist()
-        ),
-    )
+def plan_by(dag: Dag, problem: Problem, key: I64) -> Plan:
+    """Return the plan of ranks by group: the lowest starts first."""
+    ranks = group_ranks(dag, key)
+    groups = pairwise(problem.group_at.tolist())
+    return Plan(dag, {stage.id: ranks[first:end] for stage, (first, end) in zip(dag.stages, groups, strict=True)})

@@ -175,8 +175,6 @@ class Brood(NamedTuple):
     end: int
     seed: U64
     per_mille: int  # of stages that move at random
-    passes: int  # of improvement
-    mode: int
 
 
 def new_schedule(problem: Problem) -> Schedule:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from treadle.dag import Dag, Stage
 from treadle.planner.plan import Plan
 from treadle_lab.dags import Instance
+from treadle_lab.planning import MeasuredPlan
 
 
 @st.composite
@@ -36,7 +37,7 @@ def projects(draw: st.DrawFn) -> Instance:
     return Instance(made.dag, made.capacity, 1)
 
 
-def check(plan: Plan, capacity: Mapping[str, float], makespan: int) -> None:
+def check(plan: MeasuredPlan, capacity: Mapping[str, float], makespan: int) -> None:
     """Fail unless the planned schedule keeps to edges and capacities at every instant, and ends when it says."""
     spans: dict[int, list[tuple[int, int]]] = {stage.id: [] for stage in plan.dag.stages}
     changes: dict[tuple[int, str], dict[int, float]] = {}

@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treadle.planner.graphene import plan
 from treadle_lab.dags import Instance, Shape, generate
-from treadle_lab.planning import NAMES, baseline
+from treadle_lab.planning import NAMES, baseline, graphene_plan
 
 BOUND = 1.1
 SCHEDULES = 60
@@ -37,7 +36,7 @@ def compare(seeds: range) -> None:
     for seed in seeds:
         instance = made(seed)
         where = (instance.dag, instance.capacity, instance.machines)
-        found = plan(*where, SCHEDULES).executed_makespan
+        found = graphene_plan(*where, SCHEDULES).executed_makespan
         others = {name: baseline(name, *where).executed_makespan for name in NAMES}
         assert found <= others["cp"], f"seed {seed}: longer than critical path"
         assert found <= BOUND * min(others.values()), f"seed {seed}: {found}, others {others}"

@@ -12,8 +12,7 @@ from tests.lab.planner.test_online_plans import MOTIVATING
 
 from treadle.dag import Dag, Stage
 from treadle.errors import UserError
-from treadle.planner.graphene import plan
-from treadle_lab.planning import solve
+from treadle_lab.planning import graphene_plan, solve
 
 ROOT = Path(__file__).parents[3]
 
@@ -31,10 +30,10 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_schedules_keep_to_edges_and_bounds_hold(dag: Dag, machines: int) -> None:
     pytest.importorskip("ortools")
     capacity = {"cpu": 3.0} if dag is MOTIVATING else {"cpu": 1.0}
-    found = solve(dag, capacity, machines, 60_000, placements=True)
+    found = solve(dag, capacity, machines, 60_000)
     check(found, capacity, found.makespan)
     check_ranks(found)
-    ours = plan(dag, capacity, machines, 400)
+    ours = graphene_plan(dag, capacity, machines, 400)
     assert found.bounds.best <= min(found.makespan, ours.makespan, ours.executed_makespan)
 
 

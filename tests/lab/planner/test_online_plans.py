@@ -21,6 +21,7 @@ from treadle.planner.online import (
     schedules_max,
 )
 from treadle_lab.dags import Shape, generate
+from treadle_lab.planning import executed_makespan
 
 ONE = Machines({"cpu": 3.0}, 1)
 MOTIVATING = Dag(
@@ -68,14 +69,12 @@ def test_a_large_job_has_fewer_candidates(monkeypatch: pytest.MonkeyPatch) -> No
     assert counts(1_000, 1_000) == 1
     assert counts(1_000, 5) == 20
     assert counts(30, 40) > 1_000
-    hard = generate(1, SMALL)
-    machines = Machines(hard.capacity, 4)
-    whole = PlanSource(machines, 50).plan(hard.dag)
-    monkeypatch.setattr(online, "WORK_MAX", 1)
-    least = PlanSource(machines, 50).plan(hard.dag)
-    assert whole is not None
-    assert least is not None
-    assert least.schedules < whole.schedules
+    budgets: list[int] = []
+    monkeypatch.setattr(online, "plan_online", lambda dag, machines, schedules: budgets.append(schedules))
+    for most in (online.WORK_MAX, 1):
+        monkeypatch.setattr(online, "WORK_MAX", most)
+        source().plan(MOTIVATING)
+    assert budgets == [50, 1]
 
 
 def test_a_job_that_fits_on_no_machine_has_no_plan() -> None:
@@ -87,7 +86,7 @@ def test_a_job_that_fits_on_no_machine_has_no_plan() -> None:
 
 def test_what_machines_do_not_name_is_not_planned() -> None:
     dag = Dag("d", (Stage(0, 5, 10, {"cpu": 1.0, "disk": 7.0}),))
-    assert plan_online(dag, ONE, 10).executed_makespan == 20
+    assert executed_makespan(plan_online(dag, ONE, 10), ONE.capacity, ONE.count) == 20
 
 
 def test_machines_stand_for_a_cluster_that_is_not_alike() -> None:

@@ -13,19 +13,17 @@ from tests.support.files import written
 
 from treadle.cli.main import run
 from treadle.dag import Dag, DagError, Stage
-from treadle.planner.graphene import plan
-from treadle.planner.plan import Plan
-from treadle_lab.planning import NAMES, baseline
+from treadle_lab.planning import NAMES, MeasuredPlan, baseline, graphene_plan
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 CPU = {"cpu": 1.0}
 EVERY = ("graphene", *NAMES)
 
 
-def found_by(name: str, dag: Dag, machines: int, budget: int = 1, *, placements: bool = False) -> Plan:
+def found_by(name: str, dag: Dag, machines: int, budget: int = 1) -> MeasuredPlan:
     if name == "graphene":
-        return plan(dag, CPU, machines, budget, placements=placements)
-    return baseline(name, dag, CPU, machines, placements=placements)
+        return graphene_plan(dag, CPU, machines, budget)
+    return baseline(name, dag, CPU, machines)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -47,7 +45,7 @@ def test_a_chain_of_a_thousand_stages_takes_their_sum(name: str) -> None:
 
 
 def test_stages_without_edges_fill_the_machine() -> None:
-    found = plan(Dag("flat", tuple(Stage(at, 3, 10, {"cpu": 0.25}) for at in range(40))), CPU, 1, 50)
+    found = graphene_plan(Dag("flat", tuple(Stage(at, 3, 10, {"cpu": 0.25}) for at in range(40))), CPU, 1, 50)
     assert found.makespan == found.bounds.best == 40 * 3 // 4 * 10
 
 
@@ -68,7 +66,7 @@ def test_a_thousand_stages_keep_to_edges_and_capacities(name: str) -> None:
         demand = {"cpu": float(random.choice((0.1, 0.25, 0.6)))}
         tasks, duration_ms = int(random.integers(1, 20)), int(random.integers(1, 50))
         stages.append(Stage(at, tasks, duration_ms, demand, tuple(sorted(parents))))
-    found = found_by(name, Dag("many", tuple(stages)), 4, 20, placements=True)
+    found = found_by(name, Dag("many", tuple(stages)), 4, 20)
     check(found, CPU, found.makespan)
     check_ranks(found)
     assert found.bounds.best <= min(found.makespan, found.executed_makespan)
@@ -82,21 +80,21 @@ def test_nothing_that_takes_time_takes_none(name: str) -> None:
 
 
 def test_a_dag_of_no_stages_takes_no_time() -> None:
-    assert plan(Dag("empty", ()), CPU, 1).makespan == 0
+    assert graphene_plan(Dag("empty", ()), CPU, 1).makespan == 0
 
 
 def test_what_cannot_run_is_refused() -> None:
     with pytest.raises(DagError, match=r"stage 0: a task needs 2 of cpu, a machine has 1"):
-        plan(Dag("large", (Stage(0, 1, 1, {"cpu": 2.0}),)), CPU, 1)
+        graphene_plan(Dag("large", (Stage(0, 1, 1, {"cpu": 2.0}),)), CPU, 1)
     with pytest.raises(DagError, match="0 machines; give at least one"):
-        plan(Dag("none", (Stage(0, 1, 1, {}),)), CPU, 0)
+        graphene_plan(Dag("none", (Stage(0, 1, 1, {}),)), CPU, 0)
     with pytest.raises(DagError, match="durations add up to"):
-        plan(Dag("long", (Stage(0, 2**40, 2**40, {}),)), CPU, 1)
+        graphene_plan(Dag("long", (Stage(0, 2**40, 2**40, {}),)), CPU, 1)
 
 
 def test_long_tasks_get_the_better_scores_where_they_must_start_first() -> None:
     dag = Dag("two", (Stage(0, 4, 10, {"cpu": 0.5}), Stage(1, 1, 40, {"cpu": 0.5})))
-    found = plan(dag, CPU, 1, 100)
+    found = graphene_plan(dag, CPU, 1, 100)
     assert found.makespan == 40
     assert found.scores(1).tolist() == [1.0]
     assert found.scores(0).tolist() == [0.75, 0.5, 0.25, 0.0]
@@ -141,7 +139,7 @@ def test_a_mistake_is_reported(words: list[str], message: str, cli: Cli) -> None
 @pytest.mark.parametrize("amount", [2.0**41, 1e-300], ids=["large", "small"])
 def test_amounts_too_large_or_small_to_count_are_refused(amount: float) -> None:
     with pytest.raises(DagError, match=r"give a (larger|smaller) unit"):
-        plan(Dag("d", (Stage(0, 1, 1, {"cpu": amount}),)), {"cpu": amount}, 1, 1)
+        graphene_plan(Dag("d", (Stage(0, 1, 1, {"cpu": amount}),)), {"cpu": amount}, 1, 1)
 
 
 def test_a_name_of_several_lines_is_shown_on_one(tmp_path: Path, cli: Cli) -> None:

@@ -8,29 +8,16 @@ from hypothesis import strategies as st
 from tests.lab.planner.schedules import check, check_ranks, instances, projects
 from tests.support.examples import few
 
-from treadle.planner.graphene import Objective, Options, plan
+from treadle.planner.graphene import Search
 from treadle_lab.dags import Instance
-from treadle_lab.planning import NAMES, baseline
-
-OPTIONS = {
-    "all": Options(),
-    "paper": Options(paper=True),
-}
+from treadle_lab.planning import NAMES, Objective, PaperSearch, PlannedSearch, baseline, graphene_plan
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("kind", [Search, PlannedSearch, PaperSearch])
 @settings(max_examples=few(20), deadline=None)
-@given(instances(), st.sampled_from(Objective), st.integers(1, 300))
-def test_graphene_keeps_to_edges_and_capacities(name: str, made: Instance, objective: Objective, budget: int) -> None:
-    found = plan(
-        made.dag,
-        made.capacity,
-        made.machines,
-        budget,
-        objective=objective,
-        options=OPTIONS[name],
-        placements=True,
-    )
+@given(instances(), st.integers(1, 300))
+def test_graphene_keeps_to_edges_and_capacities(kind: type[Search], made: Instance, budget: int) -> None:
+    found = graphene_plan(made.dag, made.capacity, made.machines, budget, kind=kind)
     check(found, made.capacity, found.makespan)
     check_ranks(found)
     bounds = found.bounds
@@ -38,9 +25,9 @@ def test_graphene_keeps_to_edges_and_capacities(name: str, made: Instance, objec
 
 
 @settings(deadline=None)
-@given(instances(stages_max=5, tasks_max=130), st.sampled_from(Objective), st.integers(1, 150))
-def test_stages_of_more_tasks_than_rank_groups_keep_to_edges(made: Instance, objective: Objective, budget: int) -> None:
-    found = plan(made.dag, made.capacity, made.machines, budget, objective=objective, placements=True)
+@given(instances(stages_max=5, tasks_max=130), st.sampled_from((Search, PlannedSearch)), st.integers(1, 150))
+def test_stages_of_more_tasks_than_rank_groups_keep_to_edges(made: Instance, kind: type[Search], budget: int) -> None:
+    found = graphene_plan(made.dag, made.capacity, made.machines, budget, kind=kind)
     check(found, made.capacity, found.makespan)
     check_ranks(found)
 
@@ -49,7 +36,7 @@ def test_stages_of_more_tasks_than_rank_groups_keep_to_edges(made: Instance, obj
 @settings(max_examples=40, deadline=None)
 @given(instances(), st.sampled_from(Objective))
 def test_baselines_keep_to_edges_and_capacities(name: str, made: Instance, objective: Objective) -> None:
-    found = baseline(name, made.dag, made.capacity, made.machines, objective=objective, placements=True)
+    found = baseline(name, made.dag, made.capacity, made.machines, objective=objective)
     check(found, made.capacity, found.makespan)
     check_ranks(found)
     assert found.bounds.best <= min(found.makespan, found.executed_makespan)
@@ -59,13 +46,13 @@ def test_baselines_keep_to_edges_and_capacities(name: str, made: Instance, objec
 @given(instances(stages_max=14))
 def test_graphene_executes_no_later_than_critical_path(made: Instance) -> None:
     where = (made.dag, made.capacity, made.machines)
-    assert plan(*where, 40).executed_makespan <= baseline("cp", *where).executed_makespan
+    assert graphene_plan(*where, 40).executed_makespan <= baseline("cp", *where).executed_makespan
 
 
 @settings(deadline=None)
 @given(projects())
 def test_graphene_plans_projects_no_longer_than_critical_path(made: Instance) -> None:
     where = (made.dag, made.capacity, made.machines)
-    found = plan(*where, 40, objective=Objective.PLANNED)
+    found = graphene_plan(*where, 40, kind=PlannedSearch)
     assert found.makespan <= baseline("cp", *where, objective=Objective.PLANNED).makespan
     assert found.makespan <= baseline("cp", *where).makespan

@@ -15,13 +15,21 @@ from rich.console import Console
 from treadle.cli._console import OutputPaths, counted_progress
 from treadle.cli._options import writing
 from treadle.errors import printable
-from treadle.planner.graphene import Budget, Objective, Options, warm_up
-from treadle.planner.graphene import plan as plan_graphene
-from treadle.planner.plan import Plan
+from treadle.planner.graphene import Budget, Search
 from treadle.tables import empty_table
 from treadle_lab import planning
 from treadle_lab.dags import Instance, TimeUnit, read_instances
-from treadle_lab.planning import NAMES, Until, baseline
+from treadle_lab.planning import (
+    NAMES,
+    MeasuredPlan,
+    Objective,
+    PaperSearch,
+    PlannedSearch,
+    Until,
+    baseline,
+    graphene_plan,
+    warm_up,
+)
 
 FIELDS = ("name", "algorithm", "makespan", "executed_makespan", "lower_bound", "seconds")
 
@@ -79,24 +87,26 @@ def _results(
                 values = (instance.dag.name, algorithm, result.makespan, result.executed_makespan, result.bounds.best)
                 progress.advance(bar)
                 if plot is not None:
-                    _draw(result, plot, number)
+                    _draw(result, algorithm, plot, number)
                 yield dict(zip(FIELDS, (*values, round(seconds, 6)), strict=True))
 
 
-def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
+def _plan(instance: Instance, algorithm: str, run: Run) -> MeasuredPlan:
     where = (instance.dag, instance.capacity, instance.machines)
     objective = Objective.PLANNED if instance.unit is TimeUnit.PERIOD else Objective.EXECUTED
     if algorithm == "cpsat":
         return planning.solve(*where, run.budget_ms)
     if algorithm in NAMES:
         return baseline(algorithm, *where, objective=objective, seed=run.seed)
-    options = Options(paper=True) if algorithm == "graphene-paper" else Options(seed=run.seed)
-    return plan_graphene(*where, run.budget(), objective=objective, options=options)
+    kind = PlannedSearch if objective is Objective.PLANNED else Search
+    if algorithm == "graphene-paper":
+        return graphene_plan(*where, run.budget(), kind=PaperSearch)
+    return graphene_plan(*where, run.budget(), kind=kind, seed=run.seed)
 
 
-def _draw(plan: Plan, folder: Path, number: int) -> None:
+def _draw(plan: MeasuredPlan, algorithm: str, folder: Path, number: int) -> None:
     name = re.sub(r"[^\w.-]", "_", plan.dag.name)[:80]
-    target = folder / f"{number}-{name}-{plan.algorithm}.png"
-    title = f"{printable(plan.dag.name, '?')}: longest path bold, troublesome stages of {plan.algorithm} red"
+    target = folder / f"{number}-{name}-{algorithm}.png"
+    title = f"{printable(plan.dag.name, '?')}: longest path bold, troublesome stages of {algorithm} red"
     with writing("--plot", target, "folder"):
         planning.draw_dag(plan.dag, plan.troublesome, title, target)
