@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.policy.mapreduce import WorkerPolicy, finish_s, useful_workers, workers_for
+from treadle.policy.mapreduce import finish_s, useful_workers
 from treadle.policy.slearn.gate import AdaptiveRatio
 
 ACTIVITIES = st.integers(0, 10_000)
@@ -27,31 +27,6 @@ def test_each_worker_up_to_the_useful_ones_gains_and_none_beyond(maps: int, redu
     slow_s, fast_s = (finish_s(workers, maps, 7.0, reduces, 3.0) for workers in (few, more))
     assert fast_s <= slow_s
     assert (fast_s < slow_s) == (few < min(more, useful))
-
-
-@pytest.mark.parametrize(
-    ("policy", "idle", "below_cap", "workers"),
-    [
-        (WorkerPolicy.AS_REQUESTED, 500, 500, 10),
-        (WorkerPolicy.MAX_PARALLELISM, 500, 0, 100),
-        (WorkerPolicy.MAX_PARALLELISM, 70, 0, 70),
-        (WorkerPolicy.MAX_PARALLELISM, 3, 0, 10),
-        (WorkerPolicy.RELATIVE_JOB_SIZE, 500, 0, 40),
-        (WorkerPolicy.RELATIVE_JOB_SIZE, 30, 0, 30),
-        (WorkerPolicy.GLOBAL_CAP, 500, 60, 60),
-        (WorkerPolicy.GLOBAL_CAP, 500, 200, 100),
-        (WorkerPolicy.GLOBAL_CAP, 500, 0, 10),
-    ],
-)
-def test_ten_workers_are_asked_for_and_a_hundred_are_of_use(
-    policy: WorkerPolicy, idle: int, below_cap: int, workers: int
-) -> None:
-    assert workers_for(policy, 10, 100, idle, below_cap) == workers
-
-
-@pytest.mark.parametrize("policy", WorkerPolicy)
-def test_a_job_that_keeps_fewer_busy_than_were_asked_for_gets_no_more(policy: WorkerPolicy) -> None:
-    assert workers_for(policy, 10, 4, 500, 500) == 10
 
 
 # SLearn's adaptive sampling ratio, against sequences worked out by hand.

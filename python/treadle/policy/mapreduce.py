@@ -2,20 +2,18 @@
 
 A worker is a container that runs maps or reduces. Unmodified MapReduce requests all its maps at once, so the scheduler
 has to limit how many run at a time. Users request a number of workers; there are usually more activities than workers.
-With idle resources a job can have more workers than requested and finish sooner. The functions that compute the number
-are pure, and kernels can call them.
+With idle resources a job can have more workers than requested and finish sooner.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Final, Literal
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -27,10 +25,6 @@ from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, PENDING, TOTAL, View, chain
 from treadle.policy.parts import Gate
 from treadle.yarn.codes import REDUCE
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-_jitable = cast(Callable[[F], F], register_jitable)
 
 RELATIVE_SIZE_MAX: Final = 4
 """Maximum workers with `WorkerPolicy.RELATIVE_JOB_SIZE`, as a multiple of the requested ones."""
@@ -51,7 +45,6 @@ class WorkerPolicy(IntEnum):
     """Any job that would finish sooner, while less than 60 % of the cell is used."""
 
 
-@_jitable
 def finish_s(workers: int, maps: int, map_s: float, reduces: int, reduce_s: float) -> float:
     """Return the predicted duration of a job in seconds: all maps, then all reduces, with linear speed-up by workers.
 
@@ -65,33 +58,9 @@ def finish_s(workers: int, maps: int, map_s: float, reduces: int, reduce_s: floa
     return map_s * max(1.0, maps / workers) + (reduce_s * max(1.0, reduces / workers) if reduces > 0 else 0.0)
 
 
-@_jitable
 def useful_workers(maps: int, reduces: int) -> int:
     """Return the smallest number of workers with the minimum duration: the size of the larger wave."""
     return max(maps, reduces)
-
-
-@_jitable
-def workers_for(policy: int, requested: int, useful: int, idle: int, below_cap: int) -> int:
-    """Return the number of workers of a job: the smallest one with the shortest duration that the policy allows.
-
-    Each worker up to `useful_workers` shortens the job, more do not, so no search is necessary.
-
-    Args:
-        policy: a `WorkerPolicy`
-        requested: requested workers, which the job gets even if it has to wait for them
-        useful: result of `useful_workers`
-        idle: workers that fit now, the requested ones included
-        below_cap: the same up to the cap of the cell's usage; only for `GLOBAL_CAP`
-    """
-    if policy == WorkerPolicy.AS_REQUESTED:
-        return requested
-    allowed = min(useful, idle)
-    if policy == WorkerPolicy.RELATIVE_JOB_SIZE:
-        allowed = min(allowed, RELATIVE_SIZE_MAX * requested)
-    elif policy == WorkerPolicy.GLOBAL_CAP:
-        allowed = min(allowed, below_cap)
-    return max(requested, allowed)
 
 
 WORKERS_MAX: Final = 1_000_000

@@ -7,10 +7,11 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.compiled.functions import tables
-from treadle.policy.mapreduce import GLOBAL_CAP_PERCENT, WorkerPolicy, finish_s, useful_workers, workers_for
+from treadle.policy.mapreduce import GLOBAL_CAP_PERCENT, RELATIVE_SIZE_MAX, WorkerPolicy, finish_s, useful_workers
 from treadle_lab.models.kernels import Queued, inner, kernel, remove_first, schedule
 
 
@@ -275,6 +276,33 @@ def use(cell: CellState, cpu: int) -> None:
     cell.clock_s[2] += cell.totals[Total.USED_CPU] * (cell.clock_s[0] - cell.clock_s[1])
     cell.clock_s[1] = cell.clock_s[0]
     cell.totals[Total.USED_CPU] += cpu
+
+
+register_jitable(finish_s)
+register_jitable(useful_workers)
+
+
+@register_jitable
+def workers_for(policy: int, requested: int, useful: int, idle: int, below_cap: int) -> int:
+    """Return the number of workers of a job: the smallest one with the shortest duration that the policy allows.
+
+    Each worker up to `useful_workers` shortens the job, more do not, so no search is necessary.
+
+    Args:
+        policy: a `WorkerPolicy`
+        requested: requested workers, which the job gets even if it has to wait for them
+        useful: result of `useful_workers`
+        idle: workers that fit now, the requested ones included
+        below_cap: the same up to the cap of the cell's usage; only for `GLOBAL_CAP`
+    """
+    if policy == WorkerPolicy.AS_REQUESTED:
+        return requested
+    allowed = min(useful, idle)
+    if policy == WorkerPolicy.RELATIVE_JOB_SIZE:
+        allowed = min(allowed, RELATIVE_SIZE_MAX * requested)
+    elif policy == WorkerPolicy.GLOBAL_CAP:
+        allowed = min(allowed, below_cap)
+    return max(requested, allowed)
 
 
 @inner
