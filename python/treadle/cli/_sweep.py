@@ -89,8 +89,7 @@ def _run(plan: Plan, kept: ResultCache, inputs: Inputs, processes: int, on_spark
             with _backend(plan, runs.missing, kept, inputs, processes, on_spark) as running:
                 runs.take(running)
     except KeyboardInterrupt:
-        done = sum(kept.get(each.key) is not None for each in runs.missing)  # one may be stored and not counted
-        text = f"stopped; {done} of {total} runs are kept in {kept.folder}: the same command goes on"
+        text = f"stopped; {runs.stored} of {total} runs are kept in {kept.folder}: the same command goes on"
         note(text, "red")
         raise typer.Exit(INTERRUPTED) from None
     if total:

@@ -7,6 +7,7 @@ A frame becomes a `Tick`, which listeners see in order: policies, histories, pla
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -137,7 +138,7 @@ class Listener:
         return ()
 
 
-class Conversation:
+class Conversation(ABC):
     """Checks epochs and sequences, and answers every frame. Subclasses decide."""
 
     def __init__(self, listeners: Sequence[Listener], clock_ns: Callable[[], int]) -> None:
@@ -209,13 +210,13 @@ class Conversation:
         for each in self._listeners:
             each.end(tick)
 
+    @abstractmethod
     def _take(self, tick: Tick, frame: Frame) -> None:
         """Apply a frame, and decide unless another part of it follows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _failed(self, error: Exception) -> None:
         """Handle a failure of `_take`; raise if there is no future."""
-        raise NotImplementedError
 
     def _switches(self) -> Sequence[PolicySwitch]:
         """Return the latest changes of policy."""

@@ -88,6 +88,10 @@ class ResultCache:
             return None
         return text if isinstance(document, dict) and document.get("key") == key else None
 
+    def has(self, key: str) -> bool:
+        """Return whether there is a successful run's result, as far as its file's name says."""
+        return self._place(RUNS, key).is_file()
+
     def put(self, key: str, result: bytes, *, failed: bool) -> None:
         """Store a run's result.
 
@@ -269,6 +273,11 @@ class Runs(Generic[T]):
         """Number of tasks with a stored result."""
         missing = {task.key for task in self.missing}
         return sum(key not in missing for key in self._keys)
+
+    @property
+    def stored(self) -> int:
+        """Number of tasks that succeeded and are stored; an interrupted `take` may not have counted the last one."""
+        return 0 if self._kept is None else sum(self._kept.has(task.key) for task in self.missing)
 
     def take(self, running: Iterable[Done]) -> None:
         """Store the missing results as the tasks end.
