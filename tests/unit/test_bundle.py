@@ -153,7 +153,6 @@ def test_a_log_that_is_a_link_is_not_followed(site: dict[str, Any]) -> None:
 
 def test_a_long_log_is_cut_at_its_begin(site: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle, "TAIL_BYTES", 1000)
-    monkeypatch.setattr(bundle._text_of, "__defaults__", (1000,))
     log = site["logs"] / "treadle-sidecar.log"
     log.write_text("".join(f"frame {number}\n" for number in range(100_000)))
     text = made(site)["sidecar.log"]

@@ -384,18 +384,18 @@ def _tail(path: Path | None) -> str:
     """
     if path is None:
         raise UserError("no log is known: set YARN_LOG_DIR to the ResourceManager's log folder")
-    return _text_of(path, TAIL_BYTES)
+    return _text_of(path)
 
 
-def _text_of(path: Path, tail: int = TAIL_BYTES) -> str:
+def _text_of(path: Path) -> str:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as stream:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise UserError(f"{path} is not a regular file")
-        stream.seek(max(0, status.st_size - tail))
-        lines = stream.read(tail).decode("utf-8", "replace").split("\n")
-    return "\n".join(lines[-LINES_MAX:] if status.st_size <= tail else lines[1:][-LINES_MAX:])
+        stream.seek(max(0, status.st_size - TAIL_BYTES))
+        lines = stream.read(TAIL_BYTES).decode("utf-8", "replace").split("\n")
+    return "\n".join(lines[-LINES_MAX:] if status.st_size <= TAIL_BYTES else lines[1:][-LINES_MAX:])
 
 
 def _of_treadle(lines: Sequence[str]) -> Iterator[str]:

@@ -294,7 +294,6 @@ class Plan:
     options: Options
     config: Path
     contents: Contents
-    digests: dict[str, str]
     makes_environment: bool
     makes_kernels: bool
     links: bool
@@ -325,7 +324,6 @@ def plan_installation(options: Options, contents: Contents, known: Manifest | No
     site = read_site(site_path)
     held = settings_of(site)
     _refuse_schedulers(held.get(CLASS_KEY))
-    digests = contents.digests()
     config, writes_config = _config_of(options, held)
     keeps_here = writes_config or _names_kernels(config, options)
     link = options.prefix / "current"
@@ -333,8 +331,7 @@ def plan_installation(options: Options, contents: Contents, known: Manifest | No
         options,
         config,
         contents,
-        digests,
-        makes_environment=not is_intact(options.target, digests),
+        makes_environment=not is_intact(options.target, contents.digests()),
         makes_kernels=keeps_here and not options.kernels.is_dir(),
         links=not (link.is_symlink() and str(link.readlink()) == __version__),
         makes_state=keeps_here and not state_folders(config, "", ())[0].exists(),

@@ -58,10 +58,6 @@ class Profile:
     check: float = 0.0
     measure: float = 0.0
 
-    def total(self) -> float:
-        """Return the sum."""
-        return float(sum(vars(self).values()))
-
 
 @dataclass
 class SimulatedRun:

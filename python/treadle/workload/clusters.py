@@ -69,11 +69,6 @@ class GoogleJob:
     end_ms: int | None = None
     """When the job ended; None without the jobs table, or if it had not by the end of the 29 days."""
 
-    @property
-    def finished(self) -> int:
-        """Number of finished tasks."""
-        return len(self.durations_ms)
-
 
 def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[GoogleJob]:
     """Yield the jobs of the extract in the order of the tasks table, which is almost that of submission.

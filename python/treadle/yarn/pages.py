@@ -241,11 +241,6 @@ def content_of(answer: requests.Response, page: str, bytes_max: int = _BYTES_MAX
     return b"".join(pieces)
 
 
-def _read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, Any]]:
-    """Return the attributes of the beans ``Hadoop:service=ResourceManager,name=NAME``; a * in NAME matches anything."""
-    return beans_in(rm, read_page(rm, "/jmx", {"qry": f"{DOMAIN}{name}"}, ca))
-
-
 def read_treadle(rm: str, attribute: str, ca: Path | None = None) -> dict[str, Any] | None:
     """Return the content of an attribute of Treadle's bean (`held_in`), the only one computed; None without the bean.
 
@@ -256,15 +251,15 @@ def read_treadle(rm: str, attribute: str, ca: Path | None = None) -> dict[str, A
     return held_in(rm, beans[0], attribute) if beans else None
 
 
-def read_bean(rm: str, ca: Path | None = None, attribute: str = "Status") -> dict[str, Any]:
-    """Return the content of an attribute of Treadle's bean: by default all numbers and texts.
+def read_bean(rm: str, ca: Path | None = None) -> dict[str, Any]:
+    """Return all numbers and texts of Treadle's bean.
 
     Over https its certificate must be trusted by those in ``ca``, or by default by the machine's.
 
     Raises:
         UserError: there is no ResourceManager, or it is on standby, or it runs without Treadle.
     """
-    bean = read_treadle(rm, attribute, ca)
+    bean = read_treadle(rm, "Status", ca)
     if bean is None:
         raise UserError(_why_missing(rm, ca))
     return bean
@@ -328,7 +323,7 @@ def state_of(rm: str, ca: Path | None = None) -> str:
     Raises:
         UserError: there is no ResourceManager.
     """
-    beans = _read_beans(rm, "RMInfo", ca)
+    beans = beans_in(rm, read_page(rm, "/jmx", {"qry": f"{DOMAIN}RMInfo"}, ca))
     return str(beans[0].get("State", "")).upper() if beans else ""  # Hadoop writes it in small letters
 
 

@@ -114,7 +114,7 @@ def measure(name: str, settings: Settings, load: str, nodes: int, seed: int = 1)
     scenario = scenario_of(load, nodes)
     run = Simulation(scenario, jobs_of(scenario, Path(), seed), settings, seed, check=False).run()
     tasks, containers = run.counts["tasks_done"], run.counts["containers"]
-    total = max(run.profile.total(), 1e-9)
+    total = max(sum(vars(run.profile).values()), 1e-9)
     return SimulatorFigures(
         policy=name,
         load=load,

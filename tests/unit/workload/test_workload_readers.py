@@ -208,7 +208,7 @@ def test_google() -> None:
     assert large.tags == ("class:2", "priority:9", "application:21")
     assert workload.notes == ("1 of 5 tasks did not finish within the trace's window and are left out",)
     four, two = google_jobs(DATA / "google")
-    assert (four.end_ms, two.end_ms, four.tasks, four.finished) == (None, 675_200, 4, 3)
+    assert (four.end_ms, two.end_ms, four.tasks, four.durations_ms.size) == (None, 675_200, 4, 3)
 
 
 def test_tpch() -> None:

@@ -274,7 +274,7 @@ def google_record(job: GoogleJob) -> JobRecord:
     features = JobFeatures(job.logical_name, job.job_name, job.user, job.submit_ms, job.cpu, job.memory, job.tasks)
     durations_ms = job.durations_ms
     if job.end_ms is not None and job.end_ms > job.submit_ms:
-        until_end = np.full(job.tasks - job.finished, job.end_ms - job.submit_ms, np.int64)
+        until_end = np.full(job.tasks - len(job.durations_ms), job.end_ms - job.submit_ms, np.int64)
         durations_ms = np.concatenate([durations_ms, until_end])
     return JobRecord(str(job.id), features, durations_ms, job.end_ms)
 
