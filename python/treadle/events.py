@@ -346,6 +346,17 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnedState:
+    """The state of an earlier process's policy, for an engine whose policy has decided nothing yet.
+
+    Not on the wire: the engine returns it (`treadle.engine.Engine.learned`), and the sidecar keeps it for the next one.
+    """
+
+    content: U8
+    """The bytes of a `treadle.policy.fair_finish.Kept`."""
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySwitch:
     """A custom part failed or was stopped, and another policy took over in the middle of a cycle.
 
@@ -722,5 +733,6 @@ Event = (
     | StageInputs
     | TaskInputs
     | Samples
+    | LearnedState
     | PolicySwitch
 )

@@ -78,7 +78,7 @@ class Follower:
         return Proposals(made.application - shifts.application, made.key - shifts.key, made.node - shifts.node)
 
 
-BESIDE = (events.TaskEstimates, events.PlanRanks, events.Samples)
+BESIDE = (events.TaskEstimates, events.PlanRanks, events.Samples, events.LearnedState)
 
 
 def _alive(event: Event, rm: FakeRM) -> Event:

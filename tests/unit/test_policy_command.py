@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ HDRF = "gate=all share=hdrf order=queue fit=packing estimate=none"
 
 
 KEY = "yarn.scheduler.treadle."
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 class Page(FakeManager):
@@ -89,6 +91,15 @@ def test_every_ready_made_policy_is_listed_in_the_order_to_try_them(cli: Cli) ->
     shown = cli(["policy", "list"])
     assert "recommended: fair-finish" in shown.out
     assert shown.err.count("preemption monitor") == 1
+
+
+def test_the_policies_on_the_page_of_fair_finish_are_accepted(tmp_path: Path, cli: Cli) -> None:
+    blocks = re.findall(r"^```yaml\n(policy:\n.*?)^```", (DOCS / "fair-finish.md").read_text(), re.M | re.S)
+    found = [cli(["policy", "check", str(written(tmp_path / "page.yaml", block))]).out for block in blocks]
+    assert ["share=capacity order=fair_finish" in each for each in found] == [True, False]
+    assert "share=hdrf order=fair_finish fit=packing estimate=time_on_test" in found[1]
+    shipped = read_settings(find_policy("fair-finish")).policy
+    assert parse_settings("page", blocks[0]).policy == shipped
 
 
 def test_a_policy_is_shown_or_every_setting(tmp_path: Path, cli: Cli) -> None:

@@ -119,11 +119,11 @@ def test_a_managed_sidecar_gets_ready_answers_and_ends_with_its_input(started: A
     assert "compiling kernels" in log
 
 
-def test_a_sidecar_explains_its_frames_and_its_recording_outlives_being_killed(
+def test_a_sidecar_explains_its_frames_and_its_recording_and_what_it_learned_outlive_being_killed(
     started: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config, recording = tmp_path / "treadle.yaml", tmp_path / "rec"
-    config.write_text(f"seed: 1\nrecord: {{folder: {recording}}}\n")
+    config.write_text(f"policy: {{order: {{kind: fair_finish}}}}\nrecord: {{folder: {recording}}}\n")
     sidecar = started("--managed", "--config", str(config))
     ready = sidecar.greet()
     words = ["explain", "9999", "--config", str(config)]
@@ -139,6 +139,7 @@ def test_a_sidecar_explains_its_frames_and_its_recording_outlives_being_killed(
         return int(json.loads(capsys.readouterr().out or "{}").get("frames", 0))
 
     eventually(frames)
+    eventually((tmp_path / ".treadle.yaml.state" / "learned.json").is_file)
     sidecar.process.kill()
     sidecar.process.wait(300)
     assert run(["replay", str(recording), "--verify"]) == 0

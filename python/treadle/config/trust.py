@@ -64,6 +64,25 @@ def reason_against(path: Path, owners: Collection[int] | None = None) -> str:
     return ""
 
 
+def read_own(path: Path, bytes_max: int) -> bytes:
+    """Return the content of a regular file that only root and this process's user may write.
+
+    Raises:
+        OSError: it is longer, a link or no regular file, others may have written it, or it cannot be read.
+    """
+    # a pipe in the file's place is not waited for, and no link is followed
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if status.st_uid not in trusted_owners() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise PermissionError(errno.EPERM, "others may have written it", str(path))
+        content = file.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise OSError(errno.EFBIG, f"longer than {bytes_max} bytes", str(path))
+    return content
+
+
 def _is_roots(at: Path, status: os.stat_result) -> bool:
     """Return whether root owns a path, in a user namespace without root.
 

@@ -17,6 +17,7 @@ from treadle.engine.unserved import StarvationMonitor, too_large
 from treadle.events import (
     Event,
     Fate,
+    LearnedState,
     Names,
     PlanRanks,
     PolicySwitch,
@@ -48,7 +49,7 @@ HELD_EVERY_MS: Final = 1_000
 SWITCHES_MAX: Final = 64
 """Maximum number of policy switches that are kept."""
 
-OFFLINE_EVENTS: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
+OFFLINE_EVENTS: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples, LearnedState)
 """Events from outside the frames, which follow a complete frame."""
 
 WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
@@ -168,7 +169,7 @@ class Engine:
 
     def _take(self, event: Event, cluster: Cluster) -> None:
         """Apply an event to the model and to the policy."""
-        if isinstance(event, Samples):
+        if isinstance(event, Samples | LearnedState):
             self._policy.apply(event, cluster)
             cluster.changed = True
             return
@@ -399,6 +400,10 @@ class Engine:
     def samples(self) -> Samples | None:
         """Return the gate's samples and decisions since the last call; None if nothing has changed."""
         return None if self._cluster is None or self._before is not None else self._policy.samples(self._cluster)
+
+    def learned(self) -> LearnedState | None:
+        """Return the state with which the policy can continue in another process; None if it has none."""
+        return None if self._cluster is None or self._before is not None else self._policy.learned(self._cluster)
 
 
 def _forget_values(failure: PartFailure) -> None:

@@ -6,15 +6,13 @@ The file is written as a whole, outside the cycle, and validated when it is read
 from __future__ import annotations
 
 import logging
-import os
-import stat
 from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
 from pydantic import ValidationError
 
-from treadle.config.trust import trusted_owners
+from treadle.config.trust import read_own
 from treadle.files import write_whole
 from treadle.live.question_socket import Close
 from treadle.sidecar.observation import Figures, Observation
@@ -80,25 +78,13 @@ class ObservationFile:
 def _read(path: Path) -> Figures:
     """Return the figures in a file; new ones if it does not exist, or is unusable, which they then report."""
     try:
-        with open(path, "rb", opener=_open) as file:
-            status = os.fstat(file.fileno())
-            if status.st_uid not in trusted_owners() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                return _lost(path, "others may have written it")
-            content = file.read(BYTES_MAX + 1) if stat.S_ISREG(status.st_mode) else b""
-        if len(content) > BYTES_MAX:
-            return _lost(path, f"longer than {BYTES_MAX} bytes")
-        return Figures.model_validate_json(content)
+        return Figures.model_validate_json(read_own(path, BYTES_MAX))
     except FileNotFoundError:
         return Figures()
     except OSError as error:
         return _lost(path, str(error.strerror))
     except ValidationError as error:
         return _lost(path, f"damaged: {error.errors()[0]['msg']}")
-
-
-def _open(path: str, flags: int) -> int:
-    # a pipe in the file's place is not waited for, and no link is followed
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _lost(path: Path, why: str) -> Figures:

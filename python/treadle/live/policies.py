@@ -30,6 +30,7 @@ from treadle.history.profile import JobRun, StageRun
 from treadle.live.explain_server import open_explain_server
 from treadle.live.handshake import LIMIT_MIN
 from treadle.live.history_writer import HistorySource, ProfileRecorder
+from treadle.live.learned_file import FILE, LearnedFile
 from treadle.live.live_settings import check_apart, has_file_parts, read_live_settings
 from treadle.live.observation_file import open_observation
 from treadle.live.plan_source import open_plans
@@ -214,6 +215,7 @@ class LivePolicies(Listener):
         reply_max_bytes: int,
         clock_ns: Callable[[], int],
         observation: Observation | None = None,
+        learned: LearnedFile | None = None,
     ) -> Session:
         """Return a session that starts with settings and reads the file again, on a thread of its own."""
         recorder = ProfileRecorder()
@@ -230,7 +232,7 @@ class LivePolicies(Listener):
         ticks.follow(settings)
         ticks.start()
         self._ticks = ticks
-        listeners = (self, recorder, HistorySource(recorder), plans, ticks, observation)
+        listeners = (self, recorder, HistorySource(recorder), plans, learned, ticks, observation)
         session = Session(
             self.make_engine,
             self.read,
@@ -392,7 +394,10 @@ def open_session(
     folder = None if config is None else state_folder(config, engine=engine)
     # of several engines the hub compares; without a folder there is no door at which the figures could be asked for
     observation = open_observation(folder, closing) if folder is not None and not engine else None
-    session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns, observation)
+    learned = None if folder is None else LearnedFile(folder / FILE)
+    session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns, observation, learned)
+    if learned is not None:
+        Thread(target=learned.keep, args=(session,), name="learned", daemon=True).start()
     closing.append(policies.close)
     open_explain_server(folder, session.with_engine, observation)
     return session

@@ -13,7 +13,6 @@ import base64
 import json
 import logging
 import os
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.config.settings import Settings, Source
-from treadle.config.trust import bases_of_user, reason_against, state_folders, trusted_owners
+from treadle.config.trust import bases_of_user, read_own, reason_against, state_folders
 from treadle.events import PolicySwitch
 from treadle.files import write_whole
 
@@ -151,14 +150,11 @@ class PolicyMemory:
         if self._folder is None:
             return ""
         try:
-            descriptor = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW)
-            with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-                status = os.fstat(descriptor)
-                if status.st_uid not in trusted_owners() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                    _log.warning("%s/%s is not believed: others may have written it", self._folder, name)
-                    return ""
-                return file.read(BYTES_MAX)
-        except OSError:
+            return read_own(self._folder / name, BYTES_MAX).decode("utf-8", "replace")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            _log.warning("%s/%s is not believed: %s", self._folder, name, error.strerror)
             return ""
 
     def _write(self) -> None:

@@ -14,19 +14,20 @@ equal share of the leaf they precede jobs with sizes, beyond that they follow th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import exp, inf, log
-from typing import Final
+from typing import Annotated, Final, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from treadle.compiled.array_types import F64, I32, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.config.parts import Parameters
-from treadle.events import ApplicationState
+from treadle.events import ApplicationState, LearnedState, Samples
 from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
-from treadle.model.tables import GUARANTEED, Table, View
+from treadle.model.tables import GUARANTEED, ModelError, Table, View
 from treadle.policy.parts import ACTIVE, Estimate, Keeper, Order
 from treadle.policy.work import Durations, Jobs, demand_of, hinted_durations, or_default
 
@@ -271,6 +272,41 @@ def advance_and_rank(
     rank(view, jobs, leaf_first, leaf_apps, totals[0], key, fair_up_to)
 
 
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[Number, Field(ge=0.0)]
+
+
+class Kept(BaseModel):
+    """A `Progress` by YARN's identifiers, as it outlives a process; of a file, or of a recording by any author."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, ser_json_bytes="base64", val_json_bytes="base64")
+
+    now_ms: Annotated[int, Field(ge=0, le=1 << 47)]
+    form: str
+    """The columns of ``jobs``, as text: those of another release may differ."""
+    jobs: bytes
+    """Rows of `JOB`."""
+    logs: Annotated[list[Number], Field(min_length=len(CLASSES) + 1, max_length=len(CLASSES) + 1)]
+    counts: Annotated[list[Positive], Field(min_length=len(CLASSES) + 1, max_length=len(CLASSES) + 1)]
+    known: Annotated[dict[str, tuple[Positive, Number]], Field(max_length=NAMES_MAX)]
+    ghosts: Annotated[list[tuple[str, Positive]], Field(max_length=GHOSTS_MAX)]
+    """Paths of queues, and remaining virtual service, in ms."""
+
+    def rows(self) -> Records:
+        """Return the applications."""
+        return np.frombuffer(self.jobs, JOB)
+
+    @model_validator(mode="after")
+    def _check_rows(self) -> Self:
+        if self.form != str(JOB):
+            raise ValueError("another release of Treadle wrote it")
+        columns = {name: self.rows()[name] for name in JOB.names or () if name not in WHICH}
+        finite = all(np.isfinite(column).all() for name, column in columns.items() if name != "virtual_ms")
+        if not finite or not all((column >= 0.0).all() for name, column in columns.items() if name != "prior"):
+            raise ValueError("an application has a number that is not possible")
+        return self
+
+
 class Progress(Keeper):
     """Progress of each application's tasks, and statistics of finished jobs."""
 
@@ -288,6 +324,41 @@ class Progress(Keeper):
         self.ghost_leaf: I32 = np.zeros(0, np.int32)
         self.ghost_ms: F64 = np.zeros(0)
         """Remaining virtual service of jobs that have finished in reality, in ms."""
+
+    def learned(self, cluster: Cluster) -> LearnedState | None:
+        """Return the state; None before the first decision."""
+        if self.now_ms < 0:
+            return None
+        which = cluster.apps.in_use()
+        jobs = self.jobs.at[which[which < len(self.jobs.at)]]  # not those that came after the last decision
+        kept = Kept.model_construct(
+            now_ms=self.now_ms,
+            form=str(JOB),
+            jobs=jobs[jobs["general"] > 0.0].tobytes(),
+            logs=self.logs.tolist(),
+            counts=self.counts.tolist(),
+            known=self.known,
+            ghosts=self._ghosts(cluster),
+        )
+        return LearnedState(np.frombuffer(kept.model_dump_json().encode(), np.uint8))
+
+    def apply(self, event: Samples | LearnedState, cluster: Cluster) -> None:
+        """Continue from the state of an earlier process, unless this one has decided already."""
+        if not isinstance(event, LearnedState) or self.now_ms >= 0:
+            return
+        try:
+            kept = Kept.model_validate_json(event.content.tobytes())
+        except ValueError as error:
+            raise ModelError(f"LearnedState: {error}") from error
+        self.now_ms, self.known = kept.now_ms, kept.known
+        self.logs, self.counts = np.array(kept.logs), np.array(kept.counts)
+        self._place_ghosts(kept.ghosts, cluster)
+        earlier = {row[list(WHICH)].item(): row for row in kept.rows()}
+        self.jobs.reserve(len(cluster.apps.at))
+        for app in cluster.apps.in_use().tolist():
+            row = earlier.get(cluster.apps.at[app][list(WHICH)].item())
+            if row is not None:
+                self.jobs.at[app] = row
 
     def begin(self, jobs: Jobs) -> None:
         """Update the progress of tasks."""
@@ -378,10 +449,19 @@ class Progress(Keeper):
         self.jobs = Table(JOB)
         self.jobs.reserve(len(new.apps.at))
         self.jobs.at[carried.apps[live]] = before[live]
-        paths = {new.names.texts[row["path"]]: at for at, row in enumerate(new.queues.at) if row["exists"]}
-        leaves = [paths.get(old.names.texts[old.queues.at["path"][at]], -1) for at in self.ghost_leaf]
-        self.ghost_leaf = np.array(leaves, np.int32)
-        self.ghost_leaf, self.ghost_ms = self.ghost_leaf[self.ghost_leaf >= 0], self.ghost_ms[self.ghost_leaf >= 0]
+        self._place_ghosts(self._ghosts(old), new)
+
+    def _ghosts(self, cluster: Cluster) -> list[tuple[str, float]]:
+        """Return queue and remaining virtual service of the jobs that have finished in reality only."""
+        paths = cluster.queues.at["path"][self.ghost_leaf]
+        return [(cluster.names.texts[path], left) for path, left in zip(paths, self.ghost_ms.tolist(), strict=True)]
+
+    def _place_ghosts(self, ghosts: Iterable[tuple[str, float]], cluster: Cluster) -> None:
+        """Keep those of the queues that exist."""
+        leaves = {cluster.names.texts[row["path"]]: at for at, row in enumerate(cluster.queues.at) if row["exists"]}
+        found = [(leaves[path], left) for path, left in ghosts if path in leaves]
+        self.ghost_leaf = np.array([leaf for leaf, _ in found], np.int32)
+        self.ghost_ms = np.array([left for _, left in found], float)
 
 
 def _names(cluster: Cluster, app: np.void) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find, pair
 from treadle.config.parts import Parameters
 from treadle.config.settings import Settings
-from treadle.events import Event, Samples
+from treadle.events import Event, LearnedState, Samples
 from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, View
@@ -48,11 +48,15 @@ class Keeper:
         Not called between the start of a snapshot and `follow`.
         """
 
-    def apply(self, event: Samples, cluster: Cluster) -> None:
-        """Restore the samples of an earlier engine (see `samples`); raises `ModelError` for an invalid value."""
+    def apply(self, event: Samples | LearnedState, cluster: Cluster) -> None:
+        """Restore the state of an earlier engine (see `samples`, `learned`); raises `ModelError` if it is invalid."""
 
     def samples(self, cluster: Cluster) -> Samples | None:
         """Return the changes since the last call that another engine needs to continue; None if there are none."""
+        return None
+
+    def learned(self, cluster: Cluster) -> LearnedState | None:
+        """Return the state with which the next process can continue; None if there is none."""
         return None
 
     def begin(self, jobs: Jobs) -> None:

@@ -11,7 +11,7 @@ from treadle.compiled.array_types import F64, I32, I64, U8, Records
 from treadle.config.part_files import FilePart
 from treadle.config.parts import PART_KINDS, Part
 from treadle.config.settings import Settings
-from treadle.events import Event, Samples
+from treadle.events import Event, LearnedState, Samples
 from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import PROPOSAL, Batch
@@ -164,8 +164,8 @@ class Policy:
         for keeper in self._kept.values():
             keeper.observe(event, cluster)
 
-    def apply(self, event: Samples, cluster: Cluster) -> None:
-        """Restore the samples of an earlier engine; raises `ModelError` for an invalid number."""
+    def apply(self, event: Samples | LearnedState, cluster: Cluster) -> None:
+        """Restore the state of an earlier engine; raises `ModelError` if it is invalid."""
         for keeper in self._kept.values():
             keeper.apply(event, cluster)
 
@@ -179,6 +179,11 @@ class Policy:
         """Return the changes that another engine needs to continue; None if there are none."""
         found = (keeper.samples(cluster) for keeper in self._kept.values())
         return next((samples for samples in found if samples is not None), None)
+
+    def learned(self, cluster: Cluster) -> LearnedState | None:
+        """Return the state with which the next process can continue; None if there is none."""
+        found = (keeper.learned(cluster) for keeper in self._kept.values())
+        return next((state for state in found if state is not None), None)
 
     def follow(self, old: Cluster, cluster: Cluster, carried: Carried) -> None:
         """Continue after a snapshot with the new model, which has taken over the old one's learned state."""

@@ -314,6 +314,7 @@ BESIDE: Final[Mapping[str, type[Any]]] = {
         events.StageInputs,
         events.TaskInputs,
         events.Samples,
+        events.LearnedState,
     )
 }
 """Events from outside the frames."""

@@ -377,8 +377,10 @@ class PilotKeeper(Keeper):
             case events.Applications() if bool((event.state == int(ApplicationState.GONE)).any()):
                 forget_groups(tasks.at[: tasks.size], self.fit(cluster).ended)
 
-    def apply(self, event: events.Samples, cluster: Cluster) -> None:
+    def apply(self, event: events.Samples | events.LearnedState, cluster: Cluster) -> None:
         """Restore the samples of an earlier engine; raises `ModelError` for an invalid number."""
+        if not isinstance(event, events.Samples):
+            return
         cluster.apps.cover(event.application, "application")
         restore_samples(event, cluster, self.fit(cluster))
 
