@@ -118,20 +118,20 @@ def test_a_plan_is_followed_by_a_work_conserving_cluster() -> None:
 
 
 def test_many_jobs_at_once_are_planned_and_all_end() -> None:
-    found, simulation = run(many(range(1, 9)), policy(), order="plan")
+    found, simulation = run(many(range(1, 5)), policy(), order="plan")
     assert found.unfinished == 0
     assert simulation.plans is not None
-    assert simulation.plans.source.planned == 8
+    assert simulation.plans.source.planned == 4
     assert simulation.plans.replans == 0
 
 
 def test_jobs_without_a_plan_run_beside_jobs_with_one() -> None:
-    workload = many(range(1, 7))
+    workload = many(range(1, 5))
     believed = [job.dag if at % 2 else None for at, job in enumerate(workload.jobs)]
     found, simulation = run(workload, policy(), order="plan", believed=believed)
     assert found.unfinished == 0
     assert simulation.plans is not None
-    assert simulation.plans.source.planned == 3
+    assert simulation.plans.source.planned == 2
 
 
 def misjudged(dag: Dag, seed: int, factor: float = 10.0) -> Dag:
@@ -176,7 +176,7 @@ def test_container_reuse_and_plans_go_together() -> None:
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
     def told() -> str:
-        workload = many(range(1, 5))
+        workload = many(range(1, 3))
         believed = [misjudged(job.dag, at) for at, job in enumerate(workload.jobs)]
         found, _ = run(workload, policy(), order="plan", believed=believed)
         summary = as_json([summarise(found, "graphene", 1)])["runs"][0]
