@@ -16,7 +16,7 @@ from tests.support.files import written
 from tests.support.optional import present
 
 from treadle.config.part_files import PartStoppedError
-from treadle.config.settings import default_settings
+from treadle.config.settings import Settings, default_settings
 from treadle.engine import Engine
 from treadle.engine.testing import small_cluster
 from treadle.errors import ConfigError
@@ -41,16 +41,20 @@ def policies(file: Path) -> LivePolicies:
 FAILS_LATER = "return view.queue_used[:, 0] if view.now_ms < 60_000 else None"
 
 
+def failed(policies: LivePolicies, settings: Settings, sequence: int = 1) -> Engine:
+    """Return an engine whose policy has failed in its first decide."""
+    engine = policies.make_engine(settings)
+    engine.apply(small_cluster())
+    assert len(engine.decide(100_000, 10, sequence=sequence)) == 10
+    assert engine.failure is not None
+    policies.failed(settings, engine.failure, engine.running, engine.switches())
+    return engine
+
+
 def test_what_failed_is_not_tried_again_until_it_changes(tmp_path: Path) -> None:
     file = write(tmp_path, FAILS_LATER)
     first = policies(file)
-    settings = first.start()
-    engine = first.make_engine(settings)
-    engine.apply(small_cluster())
-    assert len(engine.decide(100_000, 10, sequence=1)) == 10
-    assert engine.failure is not None
-    first.failed(settings, engine.failure, engine.running)
-
+    failed(first, first.start())
     with pytest.raises(ConfigError, match="nothing has changed since; change it"):
         first.read()
     second = policies(file)
@@ -72,14 +76,7 @@ def test_the_last_good_policy_is_kept_in_full(tmp_path: Path) -> None:
     write(tmp_path, FAILS_LATER)
     bad = first.read()
     first.follow(bad, good)
-    engine = first.make_engine(bad)
-    engine.apply(small_cluster())
-    engine.decide(100_000, 10, sequence=1)
-    assert engine.failure is not None
-    first.failed(bad, engine.failure, engine.running)
-
-    assert engine.running.digest == good.digest
-
+    assert failed(first, bad).running.digest == good.digest
     second = policies(file)
     again = second.start()
     assert again.digest == good.digest
@@ -157,13 +154,7 @@ def test_warming_up_runs_no_code_of_a_users(tmp_path: Path) -> None:
 def test_changes_to_another_policy_are_kept_across_restarts(tmp_path: Path) -> None:
     file = write(tmp_path, FAILS_LATER)
     first = policies(file)
-    settings = first.start()
-    engine = first.make_engine(settings)
-    engine.apply(small_cluster())
-    engine.decide(100_000, 10, sequence=7)
-    assert engine.failure is not None
-    first.failed(settings, engine.failure, engine.running, engine.switches())
-    (switch,) = engine.switches()
+    (switch,) = failed(first, first.start(), sequence=7).switches()
     assert (switch.sequence, switch.policy) == (7, DEFAULT)
 
     policies(file).start()  # with the policy that took over: a change as well

@@ -102,14 +102,10 @@ class Caller:
         self.recorder.begin(tick)
         self.recorder.end(tick)
 
-    def work_off(self) -> None:
-        while self.recorder._queue:
-            self.recorder._next_item()
-
     def stop(self) -> None:
         """End the segment, and write what is left of it."""
         self.recorder._stop("over")
-        self.work_off()
+        self.recorder.work_off()
 
 
 def read(path: Path) -> tuple[RecordedSegment, list[Tick]]:
@@ -152,8 +148,7 @@ def test_a_segment_ends_with_what_recording_has_cost(tmp_path: Path) -> None:
     caller = Caller(tmp_path / "rec")
     caller.tick(SNAPSHOT)
     caller.tick()
-    caller.recorder._stop("over")
-    caller.recorder.work_off()
+    caller.stop()
     (path,) = segments(tmp_path / "rec")
     recorded, _ = read(path)
     cost = recorded.cost
@@ -169,7 +164,7 @@ def test_keys_of_attempts_are_in_no_file(tmp_path: Path) -> None:
     secret = bytes(range(1, 33))
     caller.tick(SNAPSHOT, keys=secret)
     caller.tick(keys=secret)
-    caller.work_off()
+    caller.recorder.work_off()
     caller.recorder._writer.flush()
     _, ticks = read(segments(tmp_path / "rec")[0])
     assert len(ticks) == 2
@@ -200,8 +195,7 @@ def test_only_what_begins_with_the_sidecar_can_be_replayed(tmp_path: Path) -> No
     caller.tick(SNAPSHOT)
     caller.recorder.follow(replace(caller.settings, record=Record(folder=str(tmp_path / "second"))))
     caller.tick(SNAPSHOT)
-    caller.recorder._stop("over")
-    caller.recorder.work_off()
+    caller.stop()
     found = summarise(segments(tmp_path / "rec")).segments
     assert [each.from_start for each in found] == [True, True], "the second follows the first"
     assert [read(path)[0].segment.fresh for path in segments(tmp_path / "rec")] == [True, False]
@@ -218,8 +212,7 @@ def test_a_recording_that_begins_later_or_with_another_policy_than_the_file_s_ca
         caller.tick(SNAPSHOT)  # nothing is recorded yet
     caller.recorder.follow(caller.settings)
     caller.tick(SNAPSHOT)
-    caller.recorder._stop("over")
-    caller.recorder.work_off()
+    caller.stop()
     assert [each.from_start for each in summarise(segments(tmp_path / "rec")).segments] == [False]
 
 
@@ -235,7 +228,7 @@ def test_a_segment_that_is_long_enough_ends(tmp_path: Path) -> None:
     caller.tick(SNAPSHOT)
     for _ in range(3):
         caller.short(os.urandom(1 << 19))
-        caller.work_off()
+        caller.recorder.work_off()
     assert caller.tick() is True
 
 
@@ -249,7 +242,7 @@ def test_what_has_no_room_is_dropped_and_the_next_segment_begins(tmp_path: Path)
     assert caller.tick() is False, "and not again at once"
     caller.clock.now_s += ASK_S
     assert caller.tick() is True
-    caller.work_off()
+    caller.recorder.work_off()
     caller.tick(SNAPSHOT)
     caller.tick()
     caller.stop()
@@ -275,7 +268,7 @@ def test_a_full_disk_is_reported_and_recording_goes_on_when_there_is_room(tmp_pa
     disk = FullDisk()
     caller = Caller(tmp_path / "rec", disk)
     caller.tick(SNAPSHOT)
-    caller.work_off()
+    caller.recorder.work_off()
     folder = tmp_path / "rec"
     assert caller.recorder.warnings() == [f"nothing is recorded: {folder}: No space left on device"]
     caller.tick()
@@ -284,7 +277,7 @@ def test_a_full_disk_is_reported_and_recording_goes_on_when_there_is_room(tmp_pa
     caller.clock.now_s += ASK_S
     assert caller.tick() is True
     caller.tick(SNAPSHOT)
-    caller.work_off()
+    caller.recorder.work_off()
     caller.recorder._writer.flush()
     assert not caller.recorder.problem
     assert len(read(segments(tmp_path / "rec")[-1])[1]) == 1
@@ -314,7 +307,7 @@ def test_a_folder_that_cannot_be_used_is_reported(tmp_path: Path, name: str, sai
     tmp_path.chmod(0o777)
     caller = Caller(tmp_path / name)
     caller.tick(SNAPSHOT)
-    caller.work_off()
+    caller.recorder.work_off()
     assert said in caller.recorder.warnings()[0]
     assert list(tmp_path.iterdir()) == []
 
@@ -339,14 +332,14 @@ def test_what_fails_in_the_folder_before_is_no_gap_of_the_next_one(
     monkeypatch.setattr(FullDisk, "full", False)
     caller = Caller(tmp_path / "first", FullDisk())
     caller.tick(SNAPSHOT)
-    caller.work_off()
+    caller.recorder.work_off()
     monkeypatch.setattr(FullDisk, "full", True)
     caller.recorder.follow(replace(caller.settings, record=Record(folder=str(tmp_path / "second"))))
-    caller.work_off()  # the end of the segment in the first folder has no room there
+    caller.recorder.work_off()  # the end of the segment in the first folder has no room there
     monkeypatch.setattr(FullDisk, "full", False)
     caller.tick()
     caller.tick(SNAPSHOT)
-    caller.work_off()
+    caller.recorder.work_off()
     caller.tick()
     assert caller.recorder.warnings() == []
     assert len(segments(tmp_path / "second")) == 1

@@ -107,18 +107,6 @@ def test_who_thinks_shows_that_it_lives_and_is_not_waited_for(manager: Real, tmp
     eventually(lambda: not manager.send().again, timeout_s=60)
 
 
-def test_who_thinks_for_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    made = Real(tmp_path, {"prod": {"select": {"queues": ["root.q0"]}, "decision_max_s": 0.2}, "rest": {}})
-    made.snapshot()
-    until(made, {"prod", "rest"})
-    (tmp_path / "prod.thinks").touch()
-    made.send()
-    eventually(lambda: made.alive() == {"rest"} and "it has thought for" in (made.status["error"] or ""), timeout_s=60)
-    for each in made.processes.values():
-        each.close()
-
-
 def test_nobody_is_served_when_all_are_dead(manager: Real, tmp_path: Path) -> None:
     assert manager.send().unserved
     eventually(lambda: manager.alive() == {"prod", "rest"} and not manager.send().unserved, timeout_s=60)
@@ -140,10 +128,17 @@ def test_nobody_is_served_when_all_are_stopped(manager: Real) -> None:
     eventually(lambda: manager.alive() == {"prod", "rest"} and not manager.send().unserved, timeout_s=60)
 
 
-def test_nobody_is_served_when_all_have_thought_for_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_thinks_for_too_long_is_ended_and_nobody_is_served_if_all_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
     made = Real(tmp_path, {"prod": {"select": {"queues": ["root.q0"]}, "decision_max_s": 0.2}, "rest": {}})
     made.snapshot()
+    until(made, {"prod", "rest"})
+    (tmp_path / "prod.thinks").touch()
+    made.send()
+    eventually(lambda: made.alive() == {"rest"} and "it has thought for" in (made.status["error"] or ""), timeout_s=60)
+    (tmp_path / "prod.thinks").unlink()
     until(made, {"prod", "rest"})
     (tmp_path / "rest.cannot").touch()
     os.kill(made.pid("rest"), signal.SIGKILL)
