@@ -85,7 +85,7 @@ def test_what_is_to_be_done_must_be_said(cli: Cli) -> None:
 def test_a_folder_that_is_being_written_is_whole_but_for_the_last_second(tmp_path: Path, cli: Cli) -> None:
     caller = Caller(tmp_path / "rec")
     caller.tick(SNAPSHOT)
-    caller.work_off()
+    caller.recorder.work_off()
     caller.recorder._writer.flush()
     found = json.loads(cli(["recording", "show", str(tmp_path / "rec"), "--output=json"]).out)
     assert (found["frames"], found["whole"], found["is_open"]) == (1, True, True)
