@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import few
 
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, Event, Replaces, filled
@@ -325,6 +326,7 @@ def steps_of(event: Event) -> list[tuple[int, int, int]]:
 
 
 @given(st.integers(0, 2**32), st.integers(5, 40), st.sampled_from([4, 1 << 20]))
+@settings(max_examples=few(15), deadline=None)
 def test_an_engine_knows_of_its_applications_what_the_frames_said(seed: int, frames: int, steps_max: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("treadle.sidecar.mirror.STEPS_MAX", steps_max)

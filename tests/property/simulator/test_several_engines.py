@@ -51,7 +51,7 @@ def a_roster(draw: Any) -> dict[str, Any]:
 
 
 @given(a_scenario(), a_roster(), st.sampled_from([1, 100]), st.lists(st.booleans(), min_size=5, max_size=5))
-@settings(max_examples=few(12), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(6), deadline=None, suppress_health_check=list(HealthCheck))
 def test_invariants_hold_and_every_active_application_has_one_living_owner(
     drawn: ScenarioModel, engines: dict[str, Any], tick_ms: int, gangs: list[bool]
 ) -> None:

@@ -268,6 +268,7 @@ ONE_BIG = """
 cluster:
   nodes: [{count: 2, resources: {memory-mb: 4096, vcores: 4}}]
 queues: {a: {capacity: 50, maximum_capacity: 50}, b: {capacity: 50}}
+decision: {idle_ms: 120000}  # an hour of waiting in vain has few decisions
 workload:
   jobs:
     - {queue: a, stages: [{tasks: 6, duration_s: 5, demand: {memory-mb: 1024, vcores: 1}}]}

@@ -100,9 +100,10 @@ def test_what_goes_wrong_is_an_exception(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="two are called 'hdrf'"):
         simulate_all(scenario, ["hdrf", "hdrf"])
     big = {"jobs": [{"queue": "a", "stages": [{"tasks": 1, "duration_s": 1, "demand": {"vcores": 5}}]}]}
+    waits = Scenario.of(SMALL | {"workload": big, "decision": {"idle_ms": 120_000}})
     with pytest.raises(UserError, match="1 job of 1 can never run"):
-        simulate(Scenario.of(SMALL | {"workload": big}))
-    assert simulate(Scenario.of(SMALL | {"workload": big}), allow_impossible=True).jobs["state"].tolist() == ["waiting"]
+        simulate(waits)
+    assert simulate(waits, allow_impossible=True).jobs["state"].tolist() == ["waiting"]
     (tmp_path / "bad.py").write_text("class Bad:\n    def keys(self, view):\n        return 1 / 0\n")
     (tmp_path / "bad.yaml").write_text("policy: {order: {kind: file, path: bad.py, class: Bad}}\n")
     with pytest.raises(UserError, match="ZeroDivisionError"):
