@@ -11,8 +11,7 @@ from treadle_lab.cli._experiments import setting_of_testbed
 from treadle_lab.papers.hdrf.facebook import GPU_LEAF, LEAVES, queue_of
 from treadle_lab.papers.hdrf.sls import SCHEMES, cluster_of, scheduling
 from treadle_lab.papers.phoenix.sls import ALLOCATOR, POLICY
-from treadle_lab.sls.play import Cluster, Played, Scheduling, Script, ScriptedJob, map_reduce, play, stages_of
-from treadle_lab.sls.run import Setting
+from treadle_lab.sls.play import Cluster, KeptPlays, Player, Scheduling, Script, ScriptedJob, map_reduce, stages_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
 
@@ -35,14 +34,14 @@ SCHEDULINGS = (
 )
 
 
-@pytest.fixture(scope="module")
-def setting() -> Setting:
-    return setting_of_testbed()
+@pytest.fixture
+def player(tmp_path: Path) -> Player:
+    return Player(setting_of_testbed(), tmp_path, KeptPlays(None, "treadle_lab.sls.play"), lambda _: None)
 
 
 @pytest.mark.parametrize("scheduling", SCHEDULINGS, ids=lambda each: each.name)
-def test_every_task_runs_once_where_it_may(scheduling: Scheduling, setting: Setting, tmp_path: Path) -> None:
-    found: Played = play(scheduling, SCRIPT, CLUSTER, setting, 1, tmp_path / "run", lambda _: None)
+def test_every_task_runs_once_where_it_may(scheduling: Scheduling, player: Player) -> None:
+    found = player.play(scheduling, SCRIPT, CLUSTER, 1)
     assert [(job.name, job.status, job.containers) for job in found.jobs] == [
         ("words", "SUCCEEDED", 62),
         ("needs", "SUCCEEDED", 12),
@@ -59,7 +58,7 @@ def test_every_task_runs_once_where_it_may(scheduling: Scheduling, setting: Sett
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_h_drfs_tree_runs_with_a_gpu_a_node(scheme: str, setting: Setting, tmp_path: Path) -> None:
+def test_h_drfs_tree_runs_with_a_gpu_a_node(scheme: str, player: Player) -> None:
     """Of three nodes with a GPU each three tasks of n1.2 run at a time, and of all others twelve."""
     cluster = cluster_of(3)
     durations_ms = [400] * 15
@@ -73,7 +72,7 @@ def test_h_drfs_tree_runs_with_a_gpu_a_node(scheme: str, setting: Setting, tmp_p
         )
         for leaf in LEAVES
     )
-    found = play(scheduling(scheme), Script(jobs), cluster, setting, 1, tmp_path / "run", lambda _: None)
+    found = player.play(scheduling(scheme), Script(jobs), cluster, 1)
     assert {job.status for job in found.jobs} == {"SUCCEEDED"}
     assert {len(job.tasks_ms) for job in found.jobs} == {15}
     assert found.placed_by_capacity_scheduler == 0

@@ -15,14 +15,7 @@ from tests.support.optional import present
 from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
 from treadle_lab.bench import engines
-from treadle_lab.bench.engines import (
-    Row,
-    Tasks,
-    copies_table,
-    engines_of,
-    measured,
-    mode_of,
-)
+from treadle_lab.bench.engines import Row, copies_table, engines_of, measured, mode_of
 from treadle_lab.rows import text
 from treadle_lab.sls.load import MODES, Workload
 from treadle_lab.sls.run import Run
@@ -69,17 +62,17 @@ def view(queues: list[int], counts: list[int], awaiting: list[int]) -> Any:
 FOUR = Row("copies", "thinking", 4, "coarse", "incremental")
 
 
-@pytest.mark.parametrize("tasks", [None, Tasks()])
-def test_copies_have_a_file_that_treadle_takes(tasks: Tasks | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("load", ["fast", "thinking"])
+def test_copies_have_a_file_that_treadle_takes(load: str, tmp_path: Path) -> None:
     register_parts()
-    mode = mode_of(FOUR, tasks, ["root.etl"], tmp_path)
+    mode = mode_of(replace(FOUR, load=load), ["root.etl"], tmp_path)
     settings = read_settings(Path(mode.yarn_settings["yarn.scheduler.treadle.config.file"]))
     assert [engine.name for engine in settings.engines] == ["all-1", "all-2", "all-3", "all-4"]
     assert mode.yarn_settings["treadle.bench.engines"] == "4"
 
 
 def test_the_gate_takes_up_one_job_in_a_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mode_of(FOUR, Tasks(), ["root.etl"], tmp_path)
+    mode_of(FOUR, ["root.etl"], tmp_path)
     module = thought(tmp_path)
     slept: list[float] = []
     monkeypatch.setattr(module.time, "sleep", slept.append)

@@ -134,11 +134,11 @@ def test_a_draw_plays_each_scheme_once_and_begins_with_another_each_turn(
 ) -> None:
     begun = []
 
-    def play(scheme: Scheduling, script: Script, *_: object) -> Played:
+    def play(_player: Player, scheme: Scheduling, script: Script, *_: object) -> Played:
         begun.append(scheme.name)
         return Played(tuple(PlayedJob(job.name, "SUCCEEDED", 10, tasks_ms=((0, 9),)) for job in script.jobs), 10, {})
 
-    monkeypatch.setattr("treadle_lab.sls.play.play", play)
+    monkeypatch.setattr(Player, "play", play)
     player = Player(
         cast(Any, None), tmp_path, KeptPlays(None, "treadle_lab.papers.hdrf.sls"), lambda _: None
     )  # nothing is played

@@ -105,13 +105,13 @@ def test_a_draw_goes_on_with_the_schemes_that_are_kept(tmp_path: Path, monkeypat
     monkeypatch.setattr("treadle_lab.sls.play.own_jars", lambda: [jar])
     begun: list[str] = []
 
-    def play(scheme: Scheduling, *_: object) -> Played:
+    def play(_player: Player, scheme: Scheduling, *_: object) -> Played:
         begun.append(scheme.name)
         if len(begun) == 2:
             raise BenchError("broke off")
         return Played((PlayedJob("job 0", "SUCCEEDED", 1_000), PlayedJob("job 1", "SUCCEEDED", 2_000)), 5_000, {})
 
-    monkeypatch.setattr("treadle_lab.sls.play.play", play)
+    monkeypatch.setattr(Player, "play", play)
     kept = KeptPlays(tmp_path / "kept", "treadle_lab.papers.slearn.sls")
 
     def run(folder: str) -> WideDraw:

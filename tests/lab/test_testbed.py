@@ -23,9 +23,9 @@ from treadle_lab.sls.play import (
     Scheduling,
     Script,
     ScriptedJob,
+    ScriptedLoad,
     TaskStage,
     facts_of,
-    load_of,
     map_reduce,
     pace_of,
     pace_table,
@@ -39,10 +39,8 @@ COLUMNS = ["name", "submitted_ms", "first_container_ms", "ended_ms", "containers
 
 
 def test_a_script_is_written_as_the_simulated_masters_read_it(tmp_path: Path) -> None:
-    cluster = Cluster(4, 5_120, 8)
-    script = Script((JOB, replace(JOB, name="b", requires={})), {cluster.host(0): {"zone": "special"}})
-    load = load_of(cluster, script, 1)
-    load.write(tmp_path)
+    script = Script((JOB, replace(JOB, name="b", requires={})), {Cluster(4, 5_120, 8).host(0): {"zone": "special"}})
+    ScriptedLoad(4, 2, 1, 1, script=script).write(tmp_path)
     written = json.loads((tmp_path / "script.json").read_text())
     assert written["attributes"] == {"127.1.0.0": {"zone": "special"}}
     first, second = written["jobs"]
@@ -92,9 +90,9 @@ def test_a_dag_asks_as_tez_does_or_in_a_given_order() -> None:
     assert [each.after for each in own] == [(), (), (0,), (1, 2)]
     assert own[3].resources == {"memory-mb": 515}
     assert own[3].name == "v3"
-    ordered = stages_of(dag, [1, 0, 2, 3], times=0.5)
+    ordered = stages_of(dag, [1, 0, 2, 3])
     assert [each.priority for each in ordered] == [5, 2, 8, 11]
-    assert ordered[0].durations_ms == (500, 500)
+    assert ordered[0].durations_ms == (1_000, 1_000)
 
 
 def test_a_scheduler_is_stock_or_treadle_with_its_own_file(tmp_path: Path) -> None:
@@ -186,7 +184,7 @@ def test_queues_may_be_a_tree(tmp_path: Path) -> None:
     cluster = Cluster(4, 5_120, 8, tree=tree)
     assert "yarn.scheduler.capacity.root.default.capacity" not in cluster.queues("fifo")
     assert cluster.queues("fifo").items() >= tree.items()
-    load = load_of(cluster, Script((replace(JOB, queue="left"),)), 1)
+    load = ScriptedLoad(4, 1, 1, 1, script=Script((replace(JOB, queue="left"),)))
     assert [each["queue_name"] for each in load.trace()["workloads"]] == ["left"]
 
 

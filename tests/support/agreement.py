@@ -379,7 +379,8 @@ def _run_jobs(cluster: MiniCluster, policy: str, say: Say) -> tuple[dict[str, Au
     for name, sleeper in running.items():
         _wait_end(cluster, name, sleeper)
     audited = read_audit_log(cluster.layout.audit_log)
-    placed = {"treadle": 0, "native": 0} | cluster.rm.placed()
+    of_jobs = cluster.rm.placements().values()
+    placed = {who: sum(counts.get(who, 0) for counts in of_jobs) for who in ("treadle", "native")}
     return {name: audited[sleeper.application_id] for name, sleeper in running.items()}, placed
 
 

@@ -24,7 +24,7 @@ from treadle_lab.bench.cluster import (
     run_rounds,
     scheduling_us,
 )
-from treadle_lab.sls.load import CONTAINER_MB, MODES, BenchError, Kind, Mode, Workload
+from treadle_lab.sls.load import CONTAINER_MB, MODES, BenchError, Kind, Mode, Workload, asynchronous
 from treadle_lab.sls.run import HEARTBEAT_MS, P50, P99, Run, Setting, heartbeats_share
 
 SLOTS: Final = 100_000
@@ -48,14 +48,7 @@ BACKLOG_MODES: Final[dict[str, Mode]] = {
         MODES["observe"],
         MODES["async-1"],
         MODES["async-2"],
-        replace(
-            MODES["async-1"],
-            name="async-4",
-            capacity_settings={
-                _CAPACITY + "schedule-asynchronously.enable": "true",
-                _CAPACITY + "schedule-asynchronously.maximum-threads": "4",
-            },
-        ),
+        asynchronous(4),
         MODES["treadle"],
         MODES["floor"],
     )

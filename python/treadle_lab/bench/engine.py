@@ -140,51 +140,36 @@ def measure(name: str, settings: Settings, load: Load, seconds: float) -> Figure
     """
     state, engine = SteadyState(load), Engine(settings)
     engine.apply(state.snapshot())
-    times = _Times()
-    placed = ticks = 0
-    while ticks < WARM_TICKS or times.spent_s() < seconds:
+    taken_ns: list[tuple[int, int, int, int]] = []
+    placed = ticks = spent_ns = 0
+    while ticks < WARM_TICKS or spent_ns < 1e9 * seconds:
         frame = state.tick()
-        times.start()
+        began, began_cpu = _clocks()
         engine.apply(frame)
-        times.applied()
+        middle, middle_cpu = _clocks()
         made = engine.decide(state.now_ms, load.batch, sequence=state.sequence)
-        times.decided()
+        ended, ended_cpu = _clocks()
         raise_if_failed(engine.failure, f"in tick {ticks + 1}")
         state.commit(made)
         ticks += 1
         placed += len(made)
+        spent_ns += ended - began
+        taken_ns.append((middle - began, middle_cpu - began_cpu, ended - middle, ended_cpu - middle_cpu))
         if ticks == WARM_TICKS:
-            times, placed = _Times(), 0
-    return _figures(name, load, times, placed, tuple(engine.warnings()))
+            taken_ns, placed, spent_ns = [], 0, 0
+    return _figures(name, load, taken_ns, placed, tuple(engine.warnings()))
 
 
-class _Times:
-    """Times of ticks: columns apply wall, apply CPU, decide wall, decide CPU, in nanoseconds."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, int, int, int]] = []
-        self._spent = 0
-        self._last = self._middle = (0, 0)
-
-    def start(self) -> None:
-        self._last = (time.perf_counter_ns(), time.thread_time_ns())
-
-    def applied(self) -> None:
-        self._middle = (time.perf_counter_ns(), time.thread_time_ns())
-
-    def decided(self) -> None:
-        wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
-        (began, began_cpu), (middle, middle_cpu) = self._last, self._middle
-        self.rows.append((middle - began, middle_cpu - began_cpu, wall - middle, cpu - middle_cpu))
-        self._spent += wall - began
-
-    def spent_s(self) -> float:
-        """Return the wall time of all ticks."""
-        return self._spent / 1e9
+def _clocks() -> tuple[int, int]:
+    """Return the time and the thread's CPU time, in nanoseconds."""
+    return time.perf_counter_ns(), time.thread_time_ns()
 
 
-def _figures(name: str, load: Load, times: _Times, placed: int, warnings: tuple[str, ...]) -> Figures:
-    taken = np.array(times.rows) / 1e6
+def _figures(
+    name: str, load: Load, taken_ns: Sequence[tuple[int, int, int, int]], placed: int, warnings: tuple[str, ...]
+) -> Figures:
+    """Return figures of ticks; the columns of their times are apply, apply CPU, decide, decide CPU."""
+    taken = np.array(taken_ns) / 1e6
     (apply_50, apply_50_cpu, decide_50, decide_50_cpu) = np.percentile(taken, 50, axis=0).round(4).tolist()
     (apply_99, apply_99_cpu, decide_99, decide_99_cpu) = np.percentile(taken, 99, axis=0).round(4).tolist()
     apply_s, apply_cpu_s, decide_s, decide_cpu_s = (taken.sum(axis=0) / 1e3).tolist()

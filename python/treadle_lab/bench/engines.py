@@ -54,25 +54,18 @@ class ForTasks:
 '''
 
 
-@dataclass(frozen=True, slots=True)
-class Tasks:
-    """Duration of a decision about one job: a constant, and an amount per task."""
-
-    job_s: float = 0.1
-    task_s: float = 0.005
-
-    def gate(self, file: Path, queues: list[str]) -> dict[str, Any]:
-        """Return the gate that thinks so."""
-        parameters = {"queues": queues, "job_s": self.job_s, "task_s": self.task_s}
-        return {"kind": "file", "path": str(file), "class": "ForTasks", "parameters": parameters}
+DECISION: Final = {"job_s": 0.1, "task_s": 0.005}
+"""Duration of a decision about one job: a constant, and an amount per task."""
 
 
-def mode_of(row: Row, tasks: Tasks | None, queues: list[str], folder: Path) -> Mode:
-    """Return copies of an engine, whose treadle.yaml is written; with ``tasks`` each thinks about each of its jobs."""
+def mode_of(row: Row, queues: list[str], folder: Path) -> Mode:
+    """Return copies of an engine, whose treadle.yaml is written; each thinks about each of its jobs under `THOUGHT`."""
     folder.mkdir(parents=True, exist_ok=True)
     thought, file = folder / "thought.py", folder / f"{row.name}.yaml"
     thought.write_text(_THOUGHT, encoding="utf-8")
-    policy = {"policy": {"gate": tasks.gate(thought, queues)}} if tasks else {}
+    parameters: dict[str, Any] = {"queues": queues, **DECISION}
+    gate = {"kind": "file", "path": str(thought), "class": "ForTasks", "parameters": parameters}
+    policy = {"policy": {"gate": gate}} if row.load == THOUGHT else {}
     entry = {"conflicts": row.conflicts, "transactions": row.transactions, **policy}
     engines = {"all": {"copies": row.copies, "decision_max_s": DECISION_MAX_S, **entry}}
     content = {"limits": {"part_timeout_ms": PART_TIMEOUT_MS}, "engines": engines}
@@ -130,8 +123,7 @@ class CopiesPlan:
     span: Workload
     """Workload of the span; decisions take their real time."""
     thought: Workload
-    """For jobs served a second; each decision is about one job, and takes `tasks`."""
-    tasks: Tasks
+    """For jobs served a second; each decision is about one job, and takes `DECISION`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +151,7 @@ def plan(nodes: int, quick: bool, seed: int) -> CopiesPlan:
     jobs = nodes // 20 if quick else nodes // 10
     span = Workload(nodes, max(jobs, 4), 100, 5_000, seed)
     thought = Workload(nodes, 60 if quick else 300, 10, 10_000, seed)
-    return CopiesPlan(span, thought, Tasks())
+    return CopiesPlan(span, thought)
 
 
 def rows_to_run() -> list[Row]:
@@ -173,9 +165,8 @@ def run_copies(plan: CopiesPlan, setting: Setting, folder: Path, progress: Progr
     """Run 1, 2 and 4 copies: with decisions as fast as they are, then with thought about each job."""
     queues, rows = [f"root.{queue}" for queue in QUEUES], []
     for row in rows_to_run():
-        tasks, workload = (None, plan.span) if row.load == SPAN else (plan.tasks, plan.thought)
-        mode = mode_of(row, tasks, queues, folder / "rosters")
-        run = simulate(mode, replace(setting, workload=workload), folder / row.name, partial(progress, row.name))
+        load = replace(setting, workload=plan.span if row.load == SPAN else plan.thought)
+        run = simulate(mode_of(row, queues, folder / "rosters"), load, folder / row.name, partial(progress, row.name))
         rows.append(replace(row, failure=run.failure) if run.failure is not None else measured(row, run))
     return rows
 
@@ -241,5 +232,5 @@ def shortfalls(rows: Sequence[Row]) -> list[str]:
 
 def copies_report(plan: CopiesPlan, rows: Sequence[Row]) -> dict[str, Any]:
     """Return everything for the JSON file."""
-    loads = {SPAN: asdict(plan.span), THOUGHT: asdict(plan.thought) | {"decision": asdict(plan.tasks)}}
+    loads = {SPAN: asdict(plan.span), THOUGHT: asdict(plan.thought) | {"decision": DECISION}}
     return {"workloads": loads, **machine(), "runs": [asdict(row) for row in rows], "shortfalls": shortfalls(rows)}

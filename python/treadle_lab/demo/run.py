@@ -29,7 +29,7 @@ from treadle.tables import empty_table
 from treadle_lab.demo.jobs import PROD, REST, DemoJob, during_kill, of_two_engines, together
 from treadle_lab.minicluster import ClusterSettings, MiniCluster
 from treadle_lab.minicluster.processes import Say
-from treadle_lab.minicluster.site import CS, Entries, write_site
+from treadle_lab.minicluster.site import CS, write_site
 
 VOCABULARY = 2_000
 LINE_WORDS = 12
@@ -303,30 +303,38 @@ POLL_S = 0.25
 # The engine may be back before anything had to be placed: then it is killed again.
 KILLS_MAX = 3
 
+QUEUES: Final = {"production": 60, "research": 40}
+
 Show = Callable[[list[RunningJob]], None]
 
 
-def queues() -> Entries:
-    """Return capacity-scheduler.xml: production is guaranteed 60 %, research 40 %, each may use the other's rest."""
-    return {
+def cluster_settings(
+    folder: Path, capacities: Mapping[str, int], user_limit: int, policy: Path | None = None
+) -> ClusterSettings:
+    """Return a cluster whose queues may each use what the others leave; they are written to a file next to `folder`.
+
+    Args:
+        folder: of the cluster
+        capacities: the guarantee of each queue in percent of its parent's, parents first
+        user_limit: how many times a queue's guarantee a user may have
+        policy: its treadle.yaml
+    """
+    entries = {
         f"{CS}resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
         f"{CS}maximum-am-resource-percent": "0.5",
-        f"{CS}root.queues": "production,research",
-        f"{CS}root.production.capacity": "60",
-        f"{CS}root.production.maximum-capacity": "100",
-        f"{CS}root.production.user-limit-factor": "2",
-        f"{CS}root.research.capacity": "40",
-        f"{CS}root.research.maximum-capacity": "100",
-        f"{CS}root.research.user-limit-factor": "2",
     }
-
-
-def settings(folder: Path) -> ClusterSettings:
-    """Return the demo's cluster; its queues are written to a file next to `folder`."""
+    for queue, capacity in capacities.items():
+        parent, _, name = f"root.{queue}".rpartition(".")
+        siblings = entries.get(f"{CS}{parent}.queues")
+        entries[f"{CS}{parent}.queues"] = f"{siblings},{name}" if siblings else name
+        entries[f"{CS}root.{queue}.capacity"] = str(capacity)
+        entries[f"{CS}root.{queue}.maximum-capacity"] = "100"
+        entries[f"{CS}root.{queue}.user-limit-factor"] = str(user_limit)
     file = folder.with_name(f"{folder.name}-queues.xml")
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_site(file, queues())
-    return ClusterSettings(nodes=3, queues=file, overrides={"yarn.scheduler.treadle.lease-ms": str(LEASE_MS)})
+    write_site(file, entries)
+    lease = {"yarn.scheduler.treadle.lease-ms": str(LEASE_MS)}
+    return ClusterSettings(nodes=3, queues=file, policy=policy, overrides=lease)
 
 
 class Demo:
@@ -338,7 +346,6 @@ class Demo:
         self._show = show
         self._jobs: list[RunningJob] = []
         self._faults: list[str] = []
-        self._several = False
 
     def run(self) -> Report:
         """Run every phase.
@@ -349,9 +356,10 @@ class Demo:
         words = self._cluster.folder / "words"
         counts = write_input(words, INPUT_FILES)
         self._say("five jobs of three frameworks from two queues, together")
-        self._run_together(together(words, self._cluster.folder / "results"), counts)
-        if self._cluster.layout.waits_for_lease:
-            self._kill_phase(during_kill())
+        for job in self._run_together(together(words, self._cluster.folder / "results")):
+            if job.state == "SUCCEEDED" and job.job.output is not None and read_counts(job.job.output) != counts:
+                self._faults.append(f"{job.job.name} counted other words than there are in its input")
+        self._kill_phase(during_kill())
         return Report.of(self._jobs, self._cluster.rm.treadle(), self._faults)
 
     def run_engines(self, jobs: list[DemoJob], engines: Sequence[str]) -> Report:
@@ -360,11 +368,7 @@ class Demo:
         Raises:
             ClusterError: the cluster does not reach the expected state.
         """
-        self._several = True
-        running = [submit(self._cluster, job) for job in jobs]
-        self._jobs += running
-        self._follow(running)
-        for job in running:
+        for job in self._run_together(jobs):
             if job.engine != job.job.engine:
                 served = f"engine {job.engine}" if job.engine else "no engine"
                 self._faults.append(f"{job.job.name} was served by {served} instead of {job.job.engine}")
@@ -372,20 +376,18 @@ class Demo:
         figures = roster_of(self._cluster).get("engines", {})
         return Report.of(self._jobs, rm.treadle(), self._faults, {name: figures.get(name, {}) for name in engines})
 
-    def _run_together(self, jobs: list[DemoJob], counts: Counter[str]) -> None:
+    def _run_together(self, jobs: list[DemoJob]) -> list[RunningJob]:
+        """Run jobs to their end."""
         running = [submit(self._cluster, job) for job in jobs]
         self._jobs += running
         self._follow(running)
-        for job in running:
-            if job.state == "SUCCEEDED" and job.job.output is not None and read_counts(job.job.output) != counts:
-                self._faults.append(f"{job.job.name} counted other words than there are in its input")
+        return running
 
     def _follow(self, running: list[RunningJob]) -> None:
         deadline = time.monotonic() + JOB_TIMEOUT_S
         while not all(job.ended for job in running):
             update(self._cluster, running)
-            if self._several:
-                update_engines(self._cluster, running)
+            update_engines(self._cluster, running)
             self._show(self._jobs)
             if time.monotonic() > deadline:
                 slow = [job.job.name for job in running if not job.ended]
@@ -434,13 +436,13 @@ class Demo:
         return self._cluster.rm.treadle().get("LeaseHeld") == 1
 
 
-def run_demo(folder: Path, say: Say, show: Show, wanted: ClusterSettings | None = None) -> Report:
+def run_demo(folder: Path, say: Say, show: Show) -> Report:
     """Start a cluster in `folder`, run the demo on it, and always stop it.
 
     Raises:
         ClusterError: the cluster does not start, or does not reach the expected state.
     """
-    with MiniCluster(wanted or settings(folder), folder, say) as cluster, cluster.answering():
+    with MiniCluster(cluster_settings(folder, QUEUES, 2), folder, say) as cluster, cluster.answering():
         return Demo(cluster, say, show).run()
 
 
@@ -463,23 +465,9 @@ class Shown:
 ENGINES: Final = {PROD: "hdrf", REST: "slearn"}
 """The ready-made policy of each engine; the first serves root.prod."""
 
+QUEUES_OF_ENGINES: Final = {"prod": 60, "research": 40, "prod.etl": 50, "prod.reports": 50}
+
 START_S: Final = 300.0
-
-
-def queues_of_engines() -> Entries:
-    """Return capacity-scheduler.xml: root.prod with two leaves is owed 60 %, research 40 %."""
-    capacities = {"prod": 60, "research": 40, "prod.etl": 50, "prod.reports": 50}
-    entries = {
-        f"{CS}resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
-        f"{CS}maximum-am-resource-percent": "0.5",
-        f"{CS}root.queues": "prod,research",
-        f"{CS}root.prod.queues": "etl,reports",
-    }
-    for queue, capacity in capacities.items():
-        entries[f"{CS}root.{queue}.capacity"] = str(capacity)
-        entries[f"{CS}root.{queue}.maximum-capacity"] = "100"
-        entries[f"{CS}root.{queue}.user-limit-factor"] = "4"
-    return entries
 
 
 def treadle_yaml() -> dict[str, Any]:
@@ -497,12 +485,10 @@ def treadle_yaml() -> dict[str, Any]:
 
 def cluster_of_engines(folder: Path) -> ClusterSettings:
     """Return the demo's cluster; its queues and its treadle.yaml are written to files next to `folder`."""
-    queue_file, policy = (folder.with_name(f"{folder.name}-{name}") for name in ("queues.xml", "treadle.yaml"))
-    queue_file.parent.mkdir(parents=True, exist_ok=True)
-    write_site(queue_file, queues_of_engines())
+    policy = folder.with_name(f"{folder.name}-treadle.yaml")
+    policy.parent.mkdir(parents=True, exist_ok=True)
     policy.write_text(yaml.safe_dump(treadle_yaml(), sort_keys=False), encoding="utf-8")
-    overrides = {"yarn.scheduler.treadle.lease-ms": str(LEASE_MS)}
-    return ClusterSettings(nodes=3, queues=queue_file, policy=policy, overrides=overrides)
+    return cluster_settings(folder, QUEUES_OF_ENGINES, 4, policy)
 
 
 def run_engines_demo(folder: Path, say: Say, show: Show) -> Report:

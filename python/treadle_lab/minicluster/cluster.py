@@ -64,24 +64,6 @@ ADMIN_MAIN: Final = f"{_CLI}.RMAdminCLI"
 ATTRIBUTES_MAIN: Final = f"{_CLI}.NodeAttributesCLI"
 
 
-def wait_ready(cluster: MiniCluster, say: Say) -> None:
-    """Wait until every NodeManager is RUNNING and, where Treadle enforces, an engine holds the lease.
-
-    Raises:
-        ClusterError: a daemon ended, or `start_timeout_s` passed.
-    """
-    timeout_s = cluster.settings.start_timeout_s
-    deadline = time.monotonic() + timeout_s
-    while (reason := missing(cluster)) is not None:
-        say(reason)
-        dead = cluster.died()
-        if dead:
-            raise ClusterError(f"{dead} ended before the cluster was ready:\n{_reason(cluster.layout, dead)}")
-        if time.monotonic() > deadline:
-            raise ClusterError(f"not ready after {timeout_s:g} s: {reason}; logs are in {cluster.layout.logs}")
-        time.sleep(POLL_S)
-
-
 def missing(cluster: MiniCluster) -> str | None:
     """Return the condition that the cluster still waits for; None if it is ready."""
     try:
@@ -225,7 +207,6 @@ class MiniCluster:
         self._say = say
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._layout: Layout | None = None
-        self._lib: Path | None = None
         self._rm: ResourceManagerClient | None = None
 
     @classmethod
@@ -240,7 +221,6 @@ class MiniCluster:
         cluster = cls(folder=folder)
         cluster._layout = layout
         cluster.settings = dataclasses.replace(cluster.settings, scheduler=Scheduler(layout.scheduler))
-        cluster._lib = gather()
         return cluster
 
     def __enter__(self) -> Self:
@@ -264,7 +244,7 @@ class MiniCluster:
         if known is not None and processes.members(known):
             raise ClusterError(f"a cluster is running in {self.folder}; stop it first: treadle minicluster stop")
         recreate(self.folder)
-        self._lib = gather(self._say)
+        gather(self._say)
         self._layout = Layout.create(self.folder, self.settings.nodes, self.settings.named_nodes)
         self._layout.scheduler = self.settings.scheduler.value
         self._layout.waits_for_lease = self.settings.waits_for_lease
@@ -300,8 +280,20 @@ class MiniCluster:
             layout.state_file.unlink(missing_ok=True)
 
     def wait_ready(self) -> None:
-        """Wait until every NodeManager is RUNNING and, if Treadle enforces, an engine holds the lease."""
-        wait_ready(self, self._say)
+        """Wait until every NodeManager is RUNNING and, if Treadle enforces, an engine holds the lease.
+
+        Raises:
+            ClusterError: a daemon ended, or `start_timeout_s` passed.
+        """
+        timeout_s = self.settings.start_timeout_s
+        deadline = time.monotonic() + timeout_s
+        while (reason := missing(self)) is not None:
+            self._say(reason)
+            if dead := self.died():
+                raise ClusterError(f"{dead} ended before the cluster was ready:\n{_reason(self.layout, dead)}")
+            if time.monotonic() > deadline:
+                raise ClusterError(f"not ready after {timeout_s:g} s: {reason}; logs are in {self.layout.logs}")
+            time.sleep(POLL_S)
 
     # --- daemons ---
 
@@ -385,9 +377,7 @@ class MiniCluster:
     @property
     def lib(self) -> Path:
         """The folder with the runtime's jars."""
-        if self._lib is None:
-            raise ClusterError("the cluster has not been started")
-        return self._lib
+        return gather()
 
     @property
     def rm(self) -> ResourceManagerClient:
@@ -412,16 +402,7 @@ class MiniCluster:
     def submit(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         """Run a client command in the background, its output in `log`; `stop` ends it if it still runs."""
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as out:
-            return subprocess.Popen(
-                command,
-                env={**self.environment(), processes.MARK: str(self.folder)},
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        return processes.launch(self.layout, command, self.folder, log)
 
     def admin(self, *arguments: str) -> str:
         """`yarn rmadmin ARGUMENTS`: its output.
@@ -470,7 +451,8 @@ class MiniCluster:
             raise ClusterError(f"{program.name} is running already")
         if (ended := self._children.pop(program.name, None)) is not None:
             ended.wait()
-        child = processes.launch(self.layout, program, cwd)
+        output = self.layout.logs / f"{program.name}.out"
+        child = processes.launch(self.layout, program.command(self.layout), cwd, output)
         self._children[program.name] = child
         others = [entry for entry in self.layout.processes if entry.name != program.name]
         self.layout.processes = [*others, processes.record(program.name, child)]

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,14 +114,13 @@ def environment(layout: Layout, conf: Path | None = None) -> dict[str, str]:
     }
 
 
-def launch(layout: Layout, program: JavaProgram, cwd: Path) -> subprocess.Popen[bytes]:
-    """Start a daemon of the cluster in a session of its own, so that a Ctrl-C at the terminal reaches only us."""
-    env = {**environment(layout), MARK: str(layout.folder)}
-    with (layout.logs / f"{program.name}.out").open("ab") as out:
+def launch(layout: Layout, command: Sequence[str], cwd: Path, log: Path) -> subprocess.Popen[bytes]:
+    """Start a daemon or a client in a session of its own, so that a Ctrl-C at the terminal reaches only us."""
+    with log.open("ab") as out:
         return subprocess.Popen(
-            program.command(layout),
+            command,
             cwd=cwd,
-            env=env,
+            env={**environment(layout), MARK: str(layout.folder)},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

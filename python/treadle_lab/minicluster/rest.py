@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +71,6 @@ class ResourceManagerClient:
     def placements(self) -> dict[str, dict[str, int]]:
         """For each application the containers placed by `treadle` and by anyone else (`native`)."""
         return self._held("Placements")
-
-    def placed(self) -> dict[str, int]:
-        """Return the containers of all applications by scheduler, as in `placements`; empty without counts."""
-        total: Counter[str] = Counter()
-        for counts in self.placements().values():
-            total.update(counts)
-        return dict(total)
 
     def metrics(self) -> dict[str, Any]:
         """Return the cluster's metrics."""

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
+from treadle.admin import site_files
+from treadle.errors import UserError
 from treadle.files import write_whole
 from treadle_lab.minicluster.settings import ClusterError, ClusterSettings, Scheduler, java_home, treadle_command
 
@@ -489,12 +491,7 @@ def read_site(file: Path) -> dict[str, str]:
         ClusterError: it is not one.
     """
     try:
-        root = ElementTree.parse(file).getroot()  # noqa: S314 - the user's own file
-    except (OSError, ElementTree.ParseError) as error:
-        raise ClusterError(f"{file}: not a Hadoop configuration file: {error}") from error
-    if root.tag != "configuration":
-        raise ClusterError(f"{file}: the outermost element is <{root.tag}>; it must be <configuration>")
-    return {
-        (entry.findtext("name") or "").strip(): (entry.findtext("value") or "").strip()
-        for entry in root.iter("property")
-    }
+        found = site_files.settings_of(site_files.read_site(file))
+    except UserError as error:
+        raise ClusterError(f"not a Hadoop configuration file: {error}") from error
+    return {name: setting.value.strip() for name, setting in found.items()}

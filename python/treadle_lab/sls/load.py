@@ -17,7 +17,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from treadle.errors import UserError
-from treadle_lab.minicluster.settings import gather
+from treadle_lab.minicluster.settings import CHECKOUT, gather
 
 
 class BenchError(UserError):
@@ -53,7 +53,8 @@ class Mode:
     """Goes to yarn-site.xml."""
 
 
-def _async(threads: int) -> Mode:
+def asynchronous(threads: int) -> Mode:
+    """Return the stock scheduler with this many threads that place at any time."""
     return Mode(
         name=f"async-{threads}",
         kind=Kind.STOCK,
@@ -79,8 +80,8 @@ MODES: Final[dict[str, Mode]] = {
             capacity_settings=_AT_HEARTBEATS,
             yarn_settings={"yarn.scheduler.treadle.mode": "observe_only"},
         ),
-        _async(1),
-        _async(2),
+        asynchronous(1),
+        asynchronous(2),
         Mode("treadle", Kind.TREADLE, _TREADLE, yarn_settings={"yarn.scheduler.treadle.mode": "enforce"}),
         Mode(
             "floor",
@@ -255,9 +256,6 @@ class Workload:
         return files
 
 
-REPOSITORY: Final = Path(__file__).resolve().parents[3]
-"""The checkout; the benchmark is run from one."""
-
 _PARTS: Final = ("shim", "requirements", "plan-client", "sls")
 """Modules whose jars a simulation needs."""
 
@@ -273,7 +271,7 @@ def class_path() -> list[Path]:
 
 def own_jars() -> list[Path]:
     """Return the shim and the simulator module, built if their sources are newer."""
-    module = REPOSITORY / "java-shim"
+    module = CHECKOUT / "java-shim"
     if not (module / "sls" / "pom.xml").exists():
         raise BenchError("treadle lab bench needs a checkout of the project: java-shim/sls is not there")
     sources = [*module.glob("*/src/main/**/*.java"), *module.glob("**/pom.xml")]

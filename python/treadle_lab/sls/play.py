@@ -152,11 +152,6 @@ class ScriptedLoad(Workload):
         return super().write(folder)
 
 
-def load_of(cluster: Cluster, script: Script, seed: int) -> ScriptedLoad:
-    """Return the load that plays a script on a cluster."""
-    return ScriptedLoad(cluster.nodes, len(script.jobs), 1, 1, seed, script=script)
-
-
 REQUIRE: Final = "treadle:require="
 LEAST_MS: Final = 1
 
@@ -217,14 +212,9 @@ class Script:
         for job in self.jobs:
             _check(job)
 
-    @property
-    def tasks(self) -> int:
-        """Number of tasks of all jobs."""
-        return sum(len(stage.durations_ms) for job in self.jobs for stage in job.stages)
-
     def as_json(self) -> dict[str, Any]:
         """Return the fields of the file that the simulated application masters read."""
-        return {"attributes": self.attributes, "jobs": [_written(job) for job in self.jobs]}
+        return {"attributes": self.attributes, "jobs": [asdict(job) | {"tags": job.all_tags} for job in self.jobs]}
 
     def write(self, file: Path) -> None:
         """Write that file."""
@@ -247,30 +237,6 @@ def _check(job: ScriptedJob) -> None:
             )
 
 
-def _written(job: ScriptedJob) -> dict[str, Any]:
-    return {
-        "name": job.name,
-        "user": job.user,
-        "queue": job.queue,
-        "type": job.type,
-        "at_ms": job.at_ms,
-        "until_ms": job.until_ms,
-        "master_mb": job.master_mb,
-        "tags": list(job.all_tags),
-        "requires": dict(job.requires),
-        "stages": [
-            {
-                "name": stage.name,
-                "priority": stage.priority,
-                "resources": dict(stage.resources),
-                "durations_ms": list(stage.durations_ms),
-                "after": list(stage.after),
-            }
-            for stage in job.stages
-        ],
-    }
-
-
 def map_reduce(
     maps_ms: Iterable[int], resources: Mapping[str, int], reduces_ms: Iterable[int] = ()
 ) -> tuple[TaskStage, ...]:
@@ -281,13 +247,12 @@ def map_reduce(
     return tuple(stages)
 
 
-def stages_of(dag: Dag, order: Sequence[int] | None = None, *, times: float = 1.0) -> tuple[TaskStage, ...]:
+def stages_of(dag: Dag, order: Sequence[int] | None = None) -> tuple[TaskStage, ...]:
     """Return the stages of a Tez job with the priorities of its application master, which gives each vertex a band.
 
     Args:
         dag: its stages, parents first.
         order: ids of all stages, the first to run first; None for Tez's own order, by distance from the roots.
-        times: what durations are multiplied with.
     """
     place = {stage.id: number for number, stage in enumerate(dag.stages)}
     depth: dict[int, int] = {}
@@ -300,7 +265,7 @@ def stages_of(dag: Dag, order: Sequence[int] | None = None, *, times: float = 1.
         TaskStage(
             3 * band[stage.id] - 1,
             {name: max(1, round(amount)) for name, amount in stage.demand.items()},
-            tuple(max(LEAST_MS, round(times * each)) for each in np.asarray(stage.durations()).tolist()),
+            tuple(max(LEAST_MS, each) for each in np.asarray(stage.durations()).tolist()),
             tuple(place[parent] for parent in stage.parents),
             vertex_name(stage),
         )
@@ -476,42 +441,6 @@ def pace_table(draws: Sequence[Draw]) -> Table:
     return Table("Whether the machine kept up with each run", (*heading, "decide P50 (ms)", "P99 (ms)"), rows, 2)
 
 
-def play(
-    scheduling: Scheduling, script: Script, cluster: Cluster, setting: Setting, seed: int, folder: Path, say: Say
-) -> Played:
-    """Run a script to its end with all files in ``folder``.
-
-    Args:
-        scheduling: the scheduler.
-        script: the load.
-        cluster: the nodes.
-        setting: class path and heap; its workload is not used.
-        seed: of the simulator.
-        folder: its files; emptied first, so that no earlier run's files remain. Logs stay there.
-        say: called now and then with a line about progress.
-
-    Raises:
-        BenchError: the run gave no result; the text has its known state and the location of the logs.
-    """
-    mode = scheduling.mode(cluster, folder.with_name(f"{folder.name}-treadle.yaml"))
-    load = load_of(cluster, script, seed)
-
-    shutil.rmtree(folder, ignore_errors=True)
-
-    def show(seen: dict[str, Any]) -> None:
-        tenths = 10 * seen.get("attempts_ended", 0) // len(script.jobs)
-        say(f"{scheduling.name}: {10 * tenths} % of {len(script.jobs)} jobs ended")
-
-    run = simulate(mode, replace(setting, workload=load, sidecar=scheduling.sidecar), folder, show)
-    if run.failure is not None:
-        raise BenchError(f"{scheduling.name}: {run.failure}")
-    if broken := int(run.measurements.get("attempts_not_finished", 0)):
-        raise BenchError(f"{scheduling.name}: {broken} application masters did not end well; logs: {folder}")
-    result = replace(played(script, run.measurements), pace=pace_of(script, cluster, run.measurements))
-    say(f"{scheduling.name}: {result.pace}")
-    return result
-
-
 def played(script: Script, seen: dict[str, Any]) -> Played:
     """Return what measurements say of a script's jobs."""
     rows = {row[0]: dict(zip(seen["job_columns"], row, strict=True)) for row in seen["jobs"]}
@@ -596,7 +525,7 @@ class Player:
     """Plays draws on simulated nodes of a real ResourceManager, one run after the other."""
 
     setting: Setting
-    """Class path and heap."""
+    """Class path and heap; its workload is not used."""
     folder: Path
     """Folder of the experiment; each run has a folder in it."""
     kept: KeptPlays
@@ -605,15 +534,28 @@ class Player:
     """Called now and then with a line about progress."""
 
     def play(self, scheduling: Scheduling, script: Script, cluster: Cluster, seed: int) -> Played:
-        """Play the script of a draw to its end.
+        """Play the script of a draw to its end; of an earlier run's files none remain, logs stay.
 
         Raises:
-            BenchError: the run gave no result.
+            BenchError: the run gave no result; the text has its known state and the location of the logs.
         """
-        place = self.folder / f"{seed}-{scheduling.name}"
-        return play(
-            scheduling, script, cluster, self.setting, seed, place, lambda text: self.say(f"seed {seed}, {text}")
-        )
+        folder = self.folder / f"{seed}-{scheduling.name}"
+        mode = scheduling.mode(cluster, folder.with_name(f"{folder.name}-treadle.yaml"))
+        load = ScriptedLoad(cluster.nodes, len(script.jobs), 1, 1, seed, script=script)
+        shutil.rmtree(folder, ignore_errors=True)
+
+        def show(seen: dict[str, Any]) -> None:
+            tenths = 10 * seen.get("attempts_ended", 0) // len(script.jobs)
+            self.say(f"seed {seed}, {scheduling.name}: {10 * tenths} % of {len(script.jobs)} jobs ended")
+
+        run = simulate(mode, replace(self.setting, workload=load, sidecar=scheduling.sidecar), folder, show)
+        if run.failure is not None:
+            raise BenchError(f"{scheduling.name}: {run.failure}")
+        if broken := int(run.measurements.get("attempts_not_finished", 0)):
+            raise BenchError(f"{scheduling.name}: {broken} application masters did not end well; logs: {folder}")
+        result = replace(played(script, run.measurements), pace=pace_of(script, cluster, run.measurements))
+        self.say(f"seed {seed}, {scheduling.name}: {result.pace}")
+        return result
 
 
 def in_turn(schemes: Sequence[T], turn: int) -> tuple[T, ...]:

@@ -34,26 +34,15 @@ Seen = dict[str, Any]
 """Measurements that a run has reported so far."""
 
 
-class RunProgress:
-    """Shows a run's label, its progress and its duration."""
+def progress_of(status: Status, what: Callable[[Seen], str]) -> Callable[[str, Seen], None]:
+    """Return what shows a run by its label, with its progress in words, which ``what`` returns, and its duration."""
+    begun_s: dict[str, float] = {}
 
-    def __init__(self, status: Status, what: Callable[[Seen], str]) -> None:
-        """Show nothing yet.
+    def show(label: str, seen: Seen) -> None:
+        since_s = begun_s.setdefault(label, time.monotonic())
+        status.update(f"{label}: {what(seen)}, {time.monotonic() - since_s:.0f} s")
 
-        Args:
-            status: the display
-            what: returns the progress in words
-        """
-        self._status = status
-        self._what = what
-        self._label = ""
-        self._since_s = 0.0
-
-    def show(self, label: str, seen: Seen) -> None:
-        """Show a run; with another label than before its time begins."""
-        if label != self._label:
-            self._label, self._since_s = label, time.monotonic()
-        self._status.update(f"{label}: {self._what(seen)}, {time.monotonic() - self._since_s:.0f} s")
+    return show
 
 
 def _done_of_backlog(load: BacklogLoad, seen: Seen) -> str:
@@ -179,10 +168,10 @@ def cluster_command(
     outcome: Sequence[Rounds]
     with progress_console().status("starting") as status:
         if isinstance(workload, BacklogLoad):
-            shown = RunProgress(status, partial(_done_of_backlog, workload)).show
+            shown = progress_of(status, partial(_done_of_backlog, workload))
             outcome = run_backlog(chosen, setting, workload, rounds, work, places.write, shown)
         else:
-            shown = RunProgress(status, partial(_done, workload)).show
+            shown = progress_of(status, partial(_done, workload))
             outcome = cluster.run_benchmark(chosen, setting, rounds, work, places.write, shown)
     for each in outcome:
         for failure in each.failures:

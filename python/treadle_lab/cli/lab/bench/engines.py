@@ -14,7 +14,7 @@ from treadle.cli._console import OutputPaths, note, progress_console, say
 from treadle.cli._options import Output, OutputOption, ResultsOption
 from treadle_lab.bench import engines
 from treadle_lab.cli._experiments import FolderOption, SeedOption
-from treadle_lab.cli.lab.bench.cluster import RunProgress, Seen, heap_mb_for, stall_allowed_s
+from treadle_lab.cli.lab.bench.cluster import Seen, heap_mb_for, progress_of, stall_allowed_s
 from treadle_lab.rows import show
 from treadle_lab.sls.load import class_path
 from treadle_lab.sls.run import Setting
@@ -42,7 +42,7 @@ def engines_command(
     setting = Setting(plan.span, class_path(), heap_mb_for(plan.span, 0), stall_allowed_s(180.0, plan.span))
     work = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if folder is None else folder.absolute()
     with progress_console().status("starting") as status:
-        found = engines.run_copies(plan, setting, work, RunProgress(status, _done).show)
+        found = engines.run_copies(plan, setting, work, progress_of(status, _done))
     rows = [row for row in found if row.failure is None]
 
     def show_all(console: Console) -> None:
