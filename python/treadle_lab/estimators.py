@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import exp, hypot, log, sqrt
+from statistics import median
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -46,8 +47,6 @@ class JobRecord:
     features: JobFeatures
     durations_ms: npt.NDArray[np.int64] = field(repr=False)
     """Durations of its tasks in ms, shape (tasks,), at least one."""
-    end_ms: int | None = None
-    """When it ended, on the clock of ``features.submit_ms``; None if unknown."""
 
     @property
     def tasks(self) -> int:
@@ -91,8 +90,6 @@ ERROR_MAX: Final = 2.0
 PRIOR_WEIGHT: Final = 1.0
 """Weight of the error of all experts of a kind, in predictions of one expert."""
 THIN_LIMIT: Final = 3
-GROUPS_MAX: Final = 200_000
-"""Values of all features together; beyond it the one not seen for longest is forgotten."""
 VARIATION: Final = 0.5
 """The coefficient of variation within a job before any was seen."""
 VARIATIONS_KEPT: Final = 128
@@ -111,14 +108,8 @@ def utility_point(means_ms: Collection[float]) -> float:
     return 1.0 / sqrt(sum(mean**-2.0 for mean in means_ms) / len(means_ms))
 
 
-def median_point(means_ms: Collection[float]) -> float:
-    """Return the median (Point-Est, section 5.1.3)."""
-    ordered = sorted(means_ms)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-POINTS: Final[dict[str, Point]] = {"utility": utility_point, "median": median_point}
+POINTS: Final[dict[str, Point]] = {"utility": utility_point, "median": median}
+"""By name; the median is Point-Est's (section 5.1.3)."""
 
 
 _Key = tuple[str, bool, Hashable]
@@ -157,7 +148,7 @@ class _Group:
 
 
 class History:
-    """Earlier jobs. It is bounded, and depends on nothing but the order in which jobs are added."""
+    """Earlier jobs. It depends on nothing but the order in which they are added."""
 
     def __init__(self) -> None:
         self._groups: dict[_Key, _Group] = {}
@@ -165,10 +156,6 @@ class History:
         self._variations: deque[float] = deque(maxlen=8 * VARIATIONS_KEPT)
         self._means_ms: dict[bool, deque[float]] = {}
         """Mean durations of all jobs, by whether they are thin."""
-
-    def __len__(self) -> int:
-        """Number of stored feature values."""
-        return len(self._groups)
 
     def add(self, record: JobRecord) -> None:
         """Learn from a job that has ended: how wrong each expert would have been, and then its duration."""
@@ -178,15 +165,11 @@ class History:
         thin = record.features.width < THIN_LIMIT
         self._means_ms.setdefault(thin, deque(maxlen=WINDOWS[-1])).append(mean_ms)
         for feature, key in _keys(record.features):
-            # Taken out and put back: the dictionary's order is that of the latest use.
-            group = self._groups.pop(key, None) or _Group()
-            self._groups[key] = group
+            group = self._groups.setdefault(key, _Group())
             if group.means_ms:
                 self._judge(feature, key[1], group, mean_ms)
             group.means_ms.append(mean_ms)
             group.variations.extend(variation)
-        while len(self._groups) > GROUPS_MAX:
-            del self._groups[next(iter(self._groups))]
 
     def predict(self, features: JobFeatures, point: str) -> Prediction | None:
         """Return the prediction of the expert with the least past error, None if no earlier job has a common feature.
@@ -223,9 +206,9 @@ class History:
         for key in (("application", thin, features.application), ("user", thin, features.user)):
             group = self._groups.get(key) if key[2] != "" else None
             if group is not None and group.means_ms:
-                return median_point(group.means_ms)
+                return median(group.means_ms)
         of_all = self._means_ms.get(thin)
-        return median_point(of_all) if of_all else None
+        return median(of_all) if of_all else None
 
     def variation(self, features: JobFeatures, share: float) -> float:
         """Return the coefficient of variation of durations within a job that this share of earlier jobs stayed below.

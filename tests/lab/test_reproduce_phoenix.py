@@ -20,7 +20,7 @@ from treadle_lab.harness.data import EAGLE, GOOGLE, find_data
 from treadle_lab.harness.runs import RunSettings as Kept
 from treadle_lab.models.worker_state import Trace, google_trace, trace_of
 from treadle_lab.models.workers import SYSTEMS, Eligible, run_workers, simulate_workers, warm_up
-from treadle_lab.papers.phoenix.central import CENTRAL, simulate_central
+from treadle_lab.papers.phoenix.central import CENTRAL, CentralRun, simulate_central
 from treadle_lab.papers.phoenix.constraints import (
     CONSTRAINED,
     KINDS,
@@ -50,8 +50,7 @@ def invoke(*arguments: str) -> str:
 
 
 def eligible_for(trace: Trace, seed: int) -> Eligible:
-    wanted = made_for(trace, 500, 0.5, seed)
-    return eligible_of(trace, wanted.machines, wanted.asked)
+    return eligible_of(trace, made_for(trace, 500, 0.5, seed))
 
 
 def run(
@@ -131,13 +130,13 @@ def test_values_compare_as_the_language_says() -> None:
     hard = ["kernel>=4.14", "zone=x|z", "kernel!=4.9.0;zone!=y"]
     soft = [ANY, ANY, parse("kernel>=5")]
     asked = {job: JobConstraints(parse(text), soft[job]) for job, text in enumerate(hard)}
-    eligible = eligible_of(small(), machines, asked)
+    eligible = eligible_of(small(), TraceConstraints(machines, asked))
     rows = [eligible.workers[eligible.hard[job]].tolist() for job in range(3)]
     assert rows == [[False, True, False], [True, False, True], [False, False, True]]
     assert (eligible.full == eligible.hard).all()  # no machine meets the soft one too
     assert eligible.constrained.all()
     with pytest.raises(UserError, match="job 0: no machine meets 'kernel>=7'; ask for less"):
-        eligible_of(small(), machines, {0: JobConstraints(parse("kernel>=7"), ANY)})
+        eligible_of(small(), TraceConstraints(machines, {0: JobConstraints(parse("kernel>=7"), ANY)}))
 
 
 def test_over_half_of_the_tasks_are_constrained_and_every_job_can_run() -> None:
@@ -162,19 +161,15 @@ def test_the_engine_itself_keeps_jobs_where_they_may_run(name: str) -> None:
         1: JobConstraints(parse("rack=s"), ANY),
         2: JobConstraints(ANY, parse("isa=arm")),
     }
-    eligible = eligible_of(trace, machines, asked)
-    outcome = simulate_central(
-        CENTRAL[name], trace, 4, TraceConstraints(machines, asked), eligible, seed=1, relaxed_slowdown=1.5
-    )
+    constraints = TraceConstraints(machines, asked)
+    wanted = CentralRun(name, trace, 4, constraints, eligible_of(trace, constraints), seed=1, relaxed_slowdown=1.5)
+    outcome = simulate_central(wanted)
     assert outcome.response_s[:2] == pytest.approx([30.0, 200.0], abs=6)
     # under srpt a soft constraint is hard; under phoenix the job may give it up, and then takes longer
     where = [20.0 + 28.0] if name == "central-srpt" else [30.0, 30.0 + 8.0, 20.0 + 28.0]
     assert min(abs(outcome.response_s[2] - each) for each in where) <= 8
     assert outcome.relaxed.tolist() == [0, 0, int(outcome.response_s[2] < 40.0)]
-    again = simulate_central(
-        CENTRAL[name], trace, 4, TraceConstraints(machines, asked), eligible, seed=1, relaxed_slowdown=1.5
-    )
-    assert (again.response_s == outcome.response_s).all()
+    assert (simulate_central(wanted).response_s == outcome.response_s).all()
 
 
 def test_central_is_the_engine_under_both_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,5 +212,4 @@ def test_slowdowns_by_kind_of_constraint_stand_beside_table_ii(tmp_path: Path) -
 def test_small_clusters_have_a_machine_for_every_job() -> None:
     trace = trace_of("made", np.arange(400.0).tolist(), [np.ones(3)] * 400)
     for seed in range(3):
-        wanted = made_for(trace, 20, 0.5, seed)
-        eligible_of(trace, wanted.machines, wanted.asked)  # an error before, when nobody met two conditions
+        eligible_of(trace, made_for(trace, 20, 0.5, seed))  # an error before, when nobody met two conditions

@@ -12,7 +12,7 @@ from numba.extending import register_jitable
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.compiled.functions import tables
 from treadle.policy.mapreduce import GLOBAL_CAP_PERCENT, RELATIVE_SIZE_MAX, WorkerPolicy, finish_s, useful_workers
-from treadle_lab.models.kernels import Queued, inner, kernel, remove_first, schedule
+from treadle_lab.models.kernels import Queued, inner, kernel, random_below, remove_first, schedule
 
 
 class EventKind(IntEnum):
@@ -106,7 +106,7 @@ class CellState(NamedTuple):
     tail: I32
     deciding: I32  # the job, or -1
     took_s: F64  # the decision that goes on
-    random: I64
+    random: I64  # a sequence each
     pool: I32  # (S, M): machines, in any order
     epoch: I32  # of the private copy
     stamp: I32  # (S, M)
@@ -151,15 +151,13 @@ ATTEMPTS_MAX: Final = 1000
 
 
 @inner
-def below(cell: CellState, scheduler: int, bound: int) -> int:
-    """Return a random number from 0 to below a bound, at most 2^31: xorshift64*, a sequence for each scheduler."""
-    value = cell.random[scheduler]
-    value ^= (value >> 12) & 0xFFFFFFFFFFFFF
-    value ^= value << 25
-    value ^= (value >> 27) & 0x1FFFFFFFFF
-    cell.random[scheduler] = value
-    high = ((value * 2685821657736338717) >> 33) & 0x7FFFFFFF
-    return (high * bound) >> 31
+def renew(cell: CellState, scheduler: int, machine: int) -> None:
+    """Take a machine into a scheduler's private copy as the cell has it, unless it is there since the copy was made."""
+    if cell.stamp[scheduler, machine] != cell.epoch[scheduler]:
+        cell.stamp[scheduler, machine] = cell.epoch[scheduler]
+        cell.more_cpu[scheduler, machine] = 0
+        cell.more_memory[scheduler, machine] = 0
+        cell.raised[scheduler, machine] = 0
 
 
 @inner
@@ -176,17 +174,12 @@ def first_fit(cell: CellState, at: int, room: int, scheduler: int, job: int) -> 
         scheduler: the scheduler
         job: the job
     """
-    cpu, memory, epoch = cell.cpu[job], cell.memory[job], cell.epoch[scheduler]
-    pool, stamp = cell.pool, cell.stamp
+    cpu, memory, pool = cell.cpu[job], cell.memory[job], cell.pool
     tries, wanted, found = pool.shape[1], cell.left[job], 0
     while found < wanted and tries > 0 and room >= cpu:
-        place = below(cell, scheduler, tries)
+        place = random_below(cell.random, scheduler, tries)
         machine = pool[scheduler, place]
-        if stamp[scheduler, machine] != epoch:
-            stamp[scheduler, machine] = epoch
-            cell.more_cpu[scheduler, machine] = 0
-            cell.more_memory[scheduler, machine] = 0
-            cell.raised[scheduler, machine] = 0
+        renew(cell, scheduler, machine)
         if (
             cell.free_cpu[at, machine] - cell.more_cpu[scheduler, machine] >= cpu
             and cell.free_memory[at, machine] - cell.more_memory[scheduler, machine] >= memory
@@ -580,11 +573,8 @@ def place_running(cell: CellState, random: int) -> int:
         claim = begin_claim(cell, job)
         for at in range(machines):
             machine = cell.chosen[at]
-            cell.free_cpu[0, machine] -= cpu
-            cell.free_memory[0, machine] -= memory
+            _release(cell, machine, -cpu, -memory)
             add_to_claim(cell, claim, machine)
-        cell.totals[Total.FREE_CPU] -= machines * cpu
-        cell.totals[Total.FREE_MEMORY] -= machines * memory
         cell.left[job] -= machines
         without += cell.left[job]
         use(cell, machines * cpu)
@@ -637,20 +627,13 @@ def _begin(cell: CellState, scheduler: int) -> None:
 @inner
 def _changed(cell: CellState, machine: int, cpu: int, memory: int, raised: int, by: int) -> None:
     """Change the free resources of a machine; copies in use by others keep the old values."""
-    cell.free_cpu[0, machine] += cpu
-    cell.free_memory[0, machine] += memory
-    cell.totals[Total.FREE_CPU] += cpu
-    cell.totals[Total.FREE_MEMORY] += memory
+    _release(cell, machine, cpu, memory)
     if cell.mode[Mode.PRIVATE] == 0:
         return
     for scheduler in range(len(cell.deciding)):
         if scheduler == by or cell.deciding[scheduler] < 0:
             continue
-        if cell.stamp[scheduler, machine] != cell.epoch[scheduler]:
-            cell.stamp[scheduler, machine] = cell.epoch[scheduler]
-            cell.more_cpu[scheduler, machine] = 0
-            cell.more_memory[scheduler, machine] = 0
-            cell.raised[scheduler, machine] = 0
+        renew(cell, scheduler, machine)
         cell.more_cpu[scheduler, machine] += cpu
         cell.more_cpu_in_all[scheduler] += cpu
         cell.more_memory[scheduler, machine] += memory

@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from treadle.compiled.array_types import F64, I32, I64
+from treadle.compiled.array_types import I64
 from treadle.compiled.functions import cache_folder, compiled_in, inner
 
 __all__ = ["inner", "kernel"]
@@ -51,28 +51,8 @@ def on_all_cores(call: Callable[[T], R], items: Sequence[T], progress: Progress 
     return results
 
 
-class Tables(Protocol):
-    """The tables that an event queue needs: `event_columns`, and its own counters in ``totals``."""
-
-    @property
-    def totals(self) -> I64:
-        """Counters, starting with `Queued`."""
-
-    @property
-    def event_s(self) -> F64:
-        """When each event happens."""
-
-    @property
-    def event_order(self) -> I64:
-        """Sequence number of each event by scheduling order."""
-
-    @property
-    def event_kind(self) -> I32:
-        """Kind of each event."""
-
-    @property
-    def event_subject(self) -> I32:
-        """To whom."""
+Tables = Any
+"""The tables of a run: with `event_columns`, and with counters in ``totals`` that start with `Queued`."""
 
 
 class Queued(IntEnum):
@@ -90,6 +70,18 @@ def event_columns(count: int) -> dict[str, Any]:
         "event_kind": np.zeros(count, np.int32),
         "event_subject": np.zeros(count, np.int32),
     }
+
+
+@inner
+def random_below(states: I64, at: int, bound: int) -> int:
+    """Return the next random number from 0 to below a bound, at most 2^31, by the state at a place: xorshift64*."""
+    value = states[at]
+    value ^= (value >> 12) & 0xFFFFFFFFFFFFF
+    value ^= value << 25
+    value ^= (value >> 27) & 0x1FFFFFFFFF
+    states[at] = value
+    high = ((value * 2685821657736338717) >> 33) & 0x7FFFFFFF
+    return (high * bound) >> 31
 
 
 @inner

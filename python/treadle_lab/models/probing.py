@@ -195,8 +195,7 @@ def place_least_waiting(run: Workers, job: int, group: int) -> None:
         if spares and (run.may_run[group, worker] == 0 or (worker < run.mode[Mode.FIRST_LONG] and in_part)):
             continue
         if run.work_s[worker] == 0.0:
-            run.targets[run.totals[Total.TARGETS]] = worker
-            run.totals[Total.TARGETS] += 1
+            _add(run, worker)
             if run.totals[Total.TARGETS] - first == tasks:
                 return
     used = end - start
@@ -208,8 +207,7 @@ def place_least_waiting(run: Workers, job: int, group: int) -> None:
     for at in range(used // 2 - 1, -1, -1):
         _settle_least(run, at, used)
     while run.totals[Total.TARGETS] - first < tasks:
-        run.targets[run.totals[Total.TARGETS]] = run.best[0]
-        run.totals[Total.TARGETS] += 1
+        _add(run, run.best[0])
         run.best_s[0] += estimate_s
         # a worker goes on getting tasks as long as no other's wait is shorter
         least = run.best_s[0]

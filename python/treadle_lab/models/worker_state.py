@@ -14,7 +14,7 @@ import numpy.typing as npt
 from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.compiled.functions import tables
 from treadle.workload.clusters import google_jobs
-from treadle_lab.models.kernels import Queued, inner
+from treadle_lab.models.kernels import Queued, inner, random_below
 
 
 class EventKind(IntEnum):
@@ -198,14 +198,8 @@ class Workers(NamedTuple):
 
 @inner
 def below(run: Workers, bound: int) -> int:
-    """Return a random number from 0 to below a bound, at most 2^31: xorshift64*."""
-    value = run.totals[Total.RANDOM]
-    value ^= (value >> 12) & 0xFFFFFFFFFFFFF
-    value ^= value << 25
-    value ^= (value >> 27) & 0x1FFFFFFFFF
-    run.totals[Total.RANDOM] = value
-    high = ((value * 2685821657736338717) >> 33) & 0x7FFFFFFF
-    return (high * bound) >> 31
+    """Return a random number from 0 to below a bound."""
+    return random_below(run.totals, Total.RANDOM, bound)
 
 
 @inner

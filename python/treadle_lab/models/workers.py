@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -239,10 +238,6 @@ class Groups:
             self._known[key] = len(self.rows)
             self.rows.append(workers)
         return self._known[key]
-
-    def eligible(self, full: Sequence[int], hard: Sequence[int], constrained: Flags) -> Eligible:
-        """Return who may run where."""
-        return Eligible(np.array(self.rows), np.array(full, np.int32), np.array(hard, np.int32), constrained)
 
 
 @dataclass(frozen=True, slots=True)

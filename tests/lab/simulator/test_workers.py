@@ -34,8 +34,8 @@ def run(system: str, trace: Trace, slots: int, where: Eligible | None = None, se
 def only(slots: int, *sets: Sequence[int] | None) -> Eligible:
     """Return for each job the workers that it may run on; None are all."""
     groups = Groups(slots)
-    numbers = [0 if one is None else groups.number(np.isin(np.arange(slots), one)) for one in sets]
-    return groups.eligible(numbers, numbers, np.array([one is not None for one in sets]))
+    numbers = np.array([0 if one is None else groups.number(np.isin(np.arange(slots), one)) for one in sets], np.int32)
+    return Eligible(np.array(groups.rows), numbers, numbers, np.array([one is not None for one in sets]))
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

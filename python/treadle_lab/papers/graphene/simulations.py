@@ -28,6 +28,7 @@ from treadle_lab.harness.runs import digest_of, run_to_the_end
 from treadle_lab.papers.graphene.jobs import (
     OVERBOOKABLE,
     QUEUE,
+    SCHEDULES,
     Mix,
     Scheme,
     arrivals,
@@ -39,9 +40,6 @@ from treadle_lab.papers.graphene.jobs import (
     tpch_shaped,
 )
 from treadle_lab.planning import baseline, executed_makespan
-
-SCHEDULES: Final = 50
-"""Candidate schedules of the plan for all jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,17 +292,16 @@ class SchemeRun:
     def run(self) -> dict[str, Any]:
         """Return the result in stored form."""
         draw = self.draw
-        return document_of(
-            run_scheme(
-                draw.workload(),
-                self.scheme,
-                draw.mix,
-                draw.seed,
-                believed=self.believed(),
-                plans=_PLANS,
-                tick_ms=self.tick_ms,
-            )
+        result = run_scheme(
+            draw.workload(),
+            self.scheme,
+            draw.mix,
+            draw.seed,
+            believed=self.believed(),
+            plans=_PLANS,
+            tick_ms=self.tick_ms,
         )
+        return asdict(result) | {"completion_ms": result.completion_ms.tolist()}
 
 
 _PLANS: Final[Plans] = {}
@@ -355,13 +352,8 @@ def _plain_jobs(workload: Workload) -> list[Any]:
     return [[job.arrival_ms, job.queue, job.framework, _plain(job.dag)] for job in workload.jobs]
 
 
-def document_of(result: Result) -> dict[str, Any]:
-    """Return a result as JSON takes it."""
-    return {"completion_ms": result.completion_ms.tolist(), "makespan_ms": result.makespan_ms, "wall_s": result.wall_s}
-
-
 def result_of(document: Mapping[str, Any]) -> Result:
-    """Return a result from what `document_of` wrote."""
+    """Return a result from its stored form."""
     return Result(
         completion_ms=np.asarray(document["completion_ms"], np.float64),
         makespan_ms=int(document["makespan_ms"]),

@@ -179,10 +179,6 @@ def left(kind: JobKind) -> Measure:
     return lambda outcomes: float(np.mean([outcome.unscheduled[kind] for outcome in outcomes]))
 
 
-def _means(outcomes: Outcomes, name: str, figure: Measure) -> dict[Point, float]:
-    return {point: figure(found) for point, found in outcomes.items() if point.architecture == name}
-
-
 def _both(outcomes: Outcomes, one: str, other: str) -> list[tuple[Point, list[Outcome], list[Outcome]]]:
     """Return where two architectures ran at the same settings: the first one's point, and the outcomes of both."""
     return [
@@ -260,7 +256,7 @@ def _balanced(outcomes: Outcomes) -> Claim | None:
 
 
 def _batch_busyness(outcomes: Outcomes, name: str) -> dict[Point, float]:
-    return _means(outcomes, name, lambda found: busyness(found, "B"))
+    return {point: busyness(found, "B") for point, found in outcomes.items() if point.architecture == name}
 
 
 def _saturation(busy: Mapping[Point, float], setting: str) -> float | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -78,18 +78,6 @@ Row = dict[str, str | int | float]
 """A scheduler of a run, by column."""
 
 
-class Source(Hashable, Protocol):
-    """Where jobs come from. Equal arguments give equal jobs."""
-
-    def jobs(self, seed: int, batch_rate_factor: float) -> CellWorkload:
-        """Return the jobs of a day."""
-        ...
-
-    def running(self, seed: int, cell: Cell) -> RunningJobs:
-        """Return what runs in a cell at the start."""
-        ...
-
-
 class ReferenceDay:
     """The original simulator's workload, in a cell that is empty at the start."""
 
@@ -153,7 +141,7 @@ def run_points(
         points: what to run
         seeds: of each
         progress: called with the part that is done
-        source: of the jobs
+        source: of the jobs; equal arguments give equal ones
 
     Returns:
         Runs by point, then seed.
@@ -291,6 +279,9 @@ class GoogleDay:
         )
 
 
+Source: TypeAlias = ReferenceDay | GoogleDay
+
+
 def google_left_s(path: Path) -> F64:
     """Return how much longer each job ran that ran when the trace's window began; infinite: beyond its 29 days.
 
@@ -311,7 +302,7 @@ def google_left_s(path: Path) -> F64:
     return np.array(left_s)
 
 
-def read_google_day(folder: Path, start_percent: int = START_PERCENT) -> GoogleDay:
+def read_google_day(folder: Path) -> GoogleDay:
     """Read the extract of Google's trace.
 
     Raises:
@@ -340,7 +331,6 @@ def read_google_day(folder: Path, start_percent: int = START_PERCENT) -> GoogleD
         _asked(np.array([row.cpu for row in rows]), LARGEST_CPU),
         _asked(np.array([row.memory for row in rows]), LARGEST_MEMORY_MB),
         left_s,
-        start_percent,
     )
 
 

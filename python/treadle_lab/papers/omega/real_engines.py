@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.dag import Dag, Stage
@@ -36,9 +36,7 @@ BUSYNESS_WITHIN: Final = 0.03
 """Maximum deviation of real engines from the cell, relative to it."""
 
 SCHEDULERS: Final = {"S": JobKind.SERVICE, "B1": JobKind.BATCH}
-T_TASK_S: Final = 0.005
-
-
+DECISION: Final = DecisionTime(job_s=2.0, task_s=0.005)
 _BATCH: Final = Draw(gap_s=10.0, tasks=10.0, duration_s=120.0)
 _SERVICE: Final = Draw(gap_s=10.0, tasks=5.0, duration_s=170.0, joint=True)
 
@@ -49,10 +47,6 @@ class Load:
 
     machines: int = 100
     hours: float = 8.0
-    t_job_service_s: float = 2.0
-    t_job_batch_s: float = 2.0
-    batch: Draw = _BATCH
-    service: Draw = _SERVICE
 
     @property
     def duration_s(self) -> float:
@@ -61,11 +55,7 @@ class Load:
 
     def jobs(self, seed: int) -> CellWorkload:
         """Draw the jobs of a run."""
-        return drawn(seed, self.duration_s, batch=self.batch, service=self.service)
-
-    def decision(self, kind: JobKind) -> DecisionTime:
-        """Return the decision time of jobs of a kind."""
-        return DecisionTime(self.t_job_service_s if kind == JobKind.SERVICE else self.t_job_batch_s, T_TASK_S)
+        return drawn(seed, self.duration_s, batch=_BATCH, service=_SERVICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +96,7 @@ class Agreement:
 
 def cell_counts(load: Load, seed: int) -> Counts:
     """Run the cell, shared state with fine conflicts and incremental transactions."""
-    decision = {kind: load.decision(kind) for kind in SCHEDULERS.values()}
+    decision = dict.fromkeys(SCHEDULERS.values(), DECISION)
     jobs = load.jobs(seed)
     outcome = simulate_cell(
         Cell(load.machines), ARCHITECTURES["omega"], jobs, decision, duration_s=load.duration_s, seed=seed
@@ -168,7 +158,7 @@ def results_of(load: Load, seeds: Sequence[int], agreements: Sequence[Agreement]
     heading = ("scheduler", "figure", "cell", "engines", "difference", "allowed")
     table = Table("A cell and real engines under the same load", heading, rows, 2)
     differ = [] if all(each.within for each in agreements) else ["the two do not agree: a difference is too large"]
-    facts = {"machines": load.machines, "hours": load.hours, "t_job_service_s": load.t_job_service_s}
+    facts = {"machines": load.machines, "hours": load.hours, "t_job_service_s": DECISION.job_s}
     return Results({}, {}, facts | {"seeds": list(seeds), "shortfalls": differ}, {"omega-engines": table})
 
 
@@ -193,12 +183,11 @@ def _settings(seed: int) -> Settings:
 
 def _scenario(load: Load) -> ScenarioModel:
     machine = {"memory-mb": MACHINE_MEMORY_MB, "vcores": MACHINE_CPU // 1000}
-    retry = {"backoff_ms": 1000, "backoff_max_ms": 1000}
-
-    def costs(kind: JobKind) -> dict[str, float]:
-        decision = load.decision(kind)
-        return {"t_job_s": decision.job_s, "t_task_s": decision.task_s, "jobs_max": 1}
-
+    engine: dict[str, Any] = {
+        "decision": {"t_job_s": DECISION.job_s, "t_task_s": DECISION.task_s, "jobs_max": 1},
+        "retry": {"backoff_ms": 1000, "backoff_max_ms": 1000},
+        "decision_max_s": 600.0,
+    }
     return ScenarioModel.model_validate(
         {
             "cluster": {"nodes": [{"count": load.machines, "resources": machine}], "heartbeat_ms": 0},
@@ -206,15 +195,7 @@ def _scenario(load: Load) -> ScenarioModel:
             "workload": {"jobs": [{"stages": [{"tasks": 1, "duration_s": 1}]}]},  # in its place come the drawn jobs
             "decision": {"tick_ms": 1, "limit": 10**6},
             "duration_limit_s": load.duration_s,
-            "engines": {
-                "s": {
-                    "select": {"users": ["service"]},
-                    "decision": costs(JobKind.SERVICE),
-                    "retry": retry,
-                    "decision_max_s": 600.0,
-                },
-                "b1": {"decision": costs(JobKind.BATCH), "retry": retry, "decision_max_s": 600.0},
-            },
+            "engines": {"s": {"select": {"users": ["service"]}, **engine}, "b1": engine},
         }
     )
 

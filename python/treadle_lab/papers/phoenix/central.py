@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -66,37 +66,14 @@ CENTRAL: Final = {
 """By name; `central` means both."""
 
 
-def warm_up_central(names: Iterable[str]) -> None:
-    """Compile the engine's kernels, or load them."""
-    for name in names:
-        warm_up(CENTRAL[name].settings())
-
-
-def simulate_central(
-    central: Central,
-    trace: Trace,
-    slots: int,
-    wanted: TraceConstraints,
-    eligible: Eligible,
-    *,
-    seed: int,
-    relaxed_slowdown: float,
-) -> Outcome:
+def simulate_central(run: CentralRun) -> Outcome:
     """Run a trace to its end.
-
-    Args:
-        central: the engine's policy
-        trace: the jobs
-        slots: how many machines there are, each with one slot
-        wanted: what machines have and jobs ask for
-        eligible: the same as groups of machines
-        seed: of the simulation and of the engine
-        relaxed_slowdown: by how much longer a task runs where a soft constraint of it is not met
 
     Raises:
         UserError: jobs were left that nothing would ever serve.
     """
-    machine_of, cluster = _cluster(slots, wanted.machines, relaxed_slowdown)
+    central, trace = CENTRAL[run.name], run.trace
+    machine_of, cluster = _cluster(run.slots, run.wanted.machines, run.relaxed_slowdown)
     scenario = ScenarioModel.model_validate(
         {
             "cluster": cluster,
@@ -106,13 +83,13 @@ def simulate_central(
             "workload": NOBODY,
         }
     )
-    settings = replace(central.settings(), seed=seed)
-    jobs = _workload(trace, wanted, eligible, negotiates=central.negotiates)
-    simulation = Simulation(scenario, jobs, settings, seed, check=False)
+    settings = replace(central.settings(), seed=run.seed)
+    jobs = _workload(trace, run.wanted, run.eligible, negotiates=central.negotiates)
+    simulation = Simulation(scenario, jobs, settings, run.seed, check=False)
     done = simulation.run()
     if done.unfinished:
         raise UserError(f"{done.unfinished} jobs have not ended; give them machines")
-    return _outcome(done, trace, eligible, machine_of)
+    return _outcome(done, trace, run.eligible, machine_of)
 
 
 def _cluster(slots: int, machines: Machines, relaxed_slowdown: float) -> tuple[I64, dict[str, Any]]:
@@ -182,14 +159,23 @@ def _outcome(done: SimulatedRun, trace: Trace, eligible: Eligible, machine_of: I
 
 @dataclass(frozen=True, slots=True)
 class CentralRun:
-    """All that a run depends on."""
+    """All that a run depends on.
+
+    Attributes:
+        name: of the engine's policy, in `CENTRAL`.
+        trace: the jobs.
+        slots: how many machines there are, each with one slot.
+        wanted: what machines have and jobs ask for.
+        eligible: the same as groups of machines.
+        seed: of the simulation and of the engine.
+        relaxed_slowdown: by how much longer a task runs where a soft constraint of it is not met.
+    """
 
     name: str
     trace: Trace
     slots: int
     wanted: TraceConstraints
     eligible: Eligible
-    """Which follows from the others."""
     seed: int
     relaxed_slowdown: float
 
@@ -221,20 +207,13 @@ def run_central(
     if not runs:
         return []
     # once, so that the processes find compiled code
-    warm_up_central(dict.fromkeys(run.name for run in runs))
+    for name in dict.fromkeys(run.name for run in runs):
+        warm_up(CENTRAL[name].settings())
     return [_outcome_of(each) for each in run_all(runs, _run, settings or RunSettings(), progress)]
 
 
 def _run(run: CentralRun) -> dict[str, Any]:
-    outcome = simulate_central(
-        CENTRAL[run.name],
-        run.trace,
-        run.slots,
-        run.wanted,
-        run.eligible,
-        seed=run.seed,
-        relaxed_slowdown=run.relaxed_slowdown,
-    )
+    outcome = simulate_central(run)
     return {
         "response_s": outcome.response_s.tolist(),
         "queued_s": outcome.queued_s.tolist(),

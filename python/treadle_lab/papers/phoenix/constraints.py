@@ -87,31 +87,31 @@ class TraceConstraints:
     asked: Mapping[int, JobConstraints]
 
 
-def eligible_of(trace: Trace, machines: Machines, constraints: Mapping[int, JobConstraints]) -> Eligible:
+def eligible_of(trace: Trace, wanted: TraceConstraints) -> Eligible:
     """Return who may run where.
 
     A soft constraint that no machine meets together with the hard ones is left out.
 
     Args:
         trace: the jobs
-        machines: in order; the first ones are in front of the long partition
-        constraints: by the place of the job in the trace, as `Trace` has it
+        wanted: of them; the first machines are in front of the long partition
 
     Raises:
         UserError: no machine meets a job's hard constraints.
     """
+    machines = wanted.machines
     groups = Groups(machines.slots)
     rows: dict[Conjunction, int] = {}
     full, hard = np.zeros(len(trace), np.int32), np.zeros(len(trace), np.int32)
     constrained = np.zeros(len(trace), np.bool_)
-    for job, wanted in constraints.items():
-        hard[job] = _group(wanted.hard, machines, groups, rows)
+    for job, own in wanted.asked.items():
+        hard[job] = _group(own.hard, machines, groups, rows)
         if hard[job] < 0:
-            raise UserError(f"job {job}: no machine meets {wanted.hard.text()!r}; ask for less")
-        both = _group(wanted.hard & wanted.soft, machines, groups, rows)
+            raise UserError(f"job {job}: no machine meets {own.hard.text()!r}; ask for less")
+        both = _group(own.hard & own.soft, machines, groups, rows)
         full[job] = hard[job] if both < 0 else both
-        constrained[job] = bool(wanted.hard.predicates or wanted.soft.predicates)
-    return groups.eligible(full.tolist(), hard.tolist(), constrained)
+        constrained[job] = bool(own.hard.predicates or own.soft.predicates)
+    return Eligible(np.array(groups.rows), full, hard, constrained)
 
 
 def _group(wanted: Conjunction, machines: Machines, groups: Groups, rows: dict[Conjunction, int]) -> int:
@@ -191,11 +191,11 @@ def _column(kind: Kind, slots: int, supply: float, random: np.random.Generator) 
     return column
 
 
-def asked(trace: Trace, random: np.random.Generator, constrained: float = CONSTRAINED) -> dict[int, JobConstraints]:
-    """Return the constraints of jobs, by their places in the trace; so large a share of tasks has one."""
+def asked(trace: Trace, random: np.random.Generator) -> dict[int, JobConstraints]:
+    """Return the constraints of jobs, by their places in the trace; `CONSTRAINED` of all tasks have one."""
     order = random.permutation(len(trace))
     tasks = np.cumsum(trace.tasks[order])
-    chosen = order[: int(np.searchsorted(tasks, constrained * tasks[-1])) + 1]
+    chosen = order[: int(np.searchsorted(tasks, CONSTRAINED * tasks[-1])) + 1]
     weights = np.array([kind.share for kind in KINDS])
     return {int(job): _asked(weights / weights.sum(), random) for job in np.sort(chosen)}
 
@@ -212,11 +212,11 @@ def _asked(weights: npt.NDArray[np.float64], random: np.random.Generator) -> Job
     return JobConstraints(conjunction(tuple(hard)), conjunction(tuple(soft)))
 
 
-def made_for(trace: Trace, slots: int, supply: float, seed: int, constrained: float = CONSTRAINED) -> TraceConstraints:
+def made_for(trace: Trace, slots: int, supply: float, seed: int) -> TraceConstraints:
     """Return what machines have and jobs ask for, drawn from a seed."""
     random = np.random.default_rng(np.random.SeedSequence([seed, 2]))
     have = machines(slots, supply, random)
-    return TraceConstraints(have, {job: _met(one, have) for job, one in asked(trace, random, constrained).items()})
+    return TraceConstraints(have, {job: _met(one, have) for job, one in asked(trace, random).items()})
 
 
 def _met(wanted: JobConstraints, have: Machines) -> JobConstraints:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,13 +10,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from treadle_lab.harness.data import GOOGLE, given_or_default
 from treadle_lab.harness.runs import RunSettings
 from treadle_lab.models.kernels import Progress, on_all_cores
-from treadle_lab.models.worker_state import Trace, google_trace
+from treadle_lab.models.worker_state import Trace
 from treadle_lab.models.workers import RELAXED_SLOWDOWN, SYSTEMS, Eligible, Outcome, simulate_workers, warm_up
 from treadle_lab.papers.phoenix.central import CENTRAL, CentralRun, run_central
-from treadle_lab.papers.phoenix.constraints import CONSTRAINED, KINDS, TraceConstraints, eligible_of, made_for
+from treadle_lab.papers.phoenix.constraints import CONSTRAINED, KINDS, TraceConstraints, eligible_of
 
 Flags = npt.NDArray[np.bool_]
 Row = dict[str, Any]
@@ -43,10 +41,6 @@ class Setup:
     faster: float
     wanted: Callable[[int], TraceConstraints]
     relaxed_slowdown: float = RELAXED_SLOWDOWN
-
-    def eligible(self, wanted: TraceConstraints) -> Eligible:
-        """Return who may run where."""
-        return eligible_of(self.trace, wanted.machines, wanted.asked)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +93,7 @@ def run_systems(
         Runs by system, then seed.
     """
     central = [name for name in names if name in CENTRAL]
-    eligible = lru_cache(maxsize=4)(lambda seed: setup.eligible(setup.wanted(seed)))
+    eligible = lru_cache(maxsize=4)(lambda seed: eligible_of(setup.trace, setup.wanted(seed)))
     wanted = [(seed, name) for seed in seeds for name in names if name not in central]
     if wanted:
         warm_up()
@@ -118,7 +112,7 @@ def _run_central(
     runs = []
     for seed in seeds:
         wanted = setup.wanted(seed)
-        eligible = setup.eligible(wanted)
+        eligible = eligible_of(setup.trace, wanted)
         runs += [
             CentralRun(name, setup.trace, setup.slots, wanted, eligible, seed, setup.relaxed_slowdown) for name in names
         ]
@@ -168,54 +162,24 @@ def _figures(setup: Setup, eligible: Eligible, seed: int, name: str, outcome: Ou
     return Run(name, seed, rows, outcome.response_s, outcome if keep else None)
 
 
-TARGET: Final = 1.7
-"""P99 of short jobs under Eagle-C over that under Eagle (section III-B)."""
-SEEDS: Final = range(1, 11)
-SLOTS: Final = 15_000
-STEPS: Final = 8
-
-
 SUPPLY: Final = 0.585
 """By calibration: the share of machines that meet a constraint is this over the kind's slowdown."""
-RATIO: Final = 1.74
-"""That it gives, as `measured`."""
-FASTER: Final = 1.7
-"""By what arrival times were divided, so that the load is 81 %."""
 
 
 def calibration() -> dict[str, object]:
-    """Return how constraints were made, for results."""
+    """Return how constraints were made, for results.
+
+    The target is the P99 of short jobs under Eagle-C over that under Eagle (section III-B), measured what the supply
+    gives. Arrival times were divided so that the load is 81 %.
+    """
     return {
-        "target": TARGET,
+        "target": 1.7,
         "ratio": "eagle-c/eagle short p99_s",
         "supply": SUPPLY,
-        "measured": RATIO,
-        "seeds": list(SEEDS),
-        "slots": SLOTS,
-        "faster": FASTER,
+        "measured": 1.74,
+        "seeds": list(range(1, 11)),
+        "slots": 15_000,
+        "faster": 1.7,
         "constrained": CONSTRAINED,
         "kinds": {kind.name: {"slowdown": kind.slowdown, "share": kind.share} for kind in KINDS},
     }
-
-
-def measured(trace: Trace, faster: float, supply: float, seeds: Sequence[int] = SEEDS, slots: int = SLOTS) -> float:
-    """Return the geometric mean over seeds of Eagle-C's P99 over Eagle's, for a trace with ``faster`` in it."""
-    setup = Setup(trace, slots, faster, lambda seed: made_for(trace, slots, supply, seed))
-    runs = run_systems(["eagle", "eagle-c"], setup, seeds)
-    logs = [np.log(run.figure("short", "p99_s") or np.nan) for run in runs]
-    return float(np.exp(np.mean(logs[len(seeds) :]) - np.mean(logs[: len(seeds)])))
-
-
-def calibrated(trace: Trace, faster: float, low: float = 0.2, high: float = 1.2) -> tuple[float, float]:
-    """Return the supply at which the ratio is the target, to three digits, and the ratio there."""
-    for _ in range(STEPS):
-        supply = round((low + high) / 2, 3)
-        ratio = measured(trace, faster, supply)
-        sys.stdout.write(f"supply {supply:.3f}: {ratio:.3f}\n")
-        sys.stdout.flush()
-        low, high = (supply, high) if ratio > TARGET else (low, supply)
-    return supply, ratio
-
-
-if __name__ == "__main__":
-    calibrated(google_trace(given_or_default(None, GOOGLE, print)).faster(FASTER), FASTER)

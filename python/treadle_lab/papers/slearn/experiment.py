@@ -162,14 +162,6 @@ class Draws:
     nodes: int
     choices: Choices
 
-    def trace(self, seed: int) -> Trace:
-        """Return a draw, which a process makes once.
-
-        Raises:
-            WorkloadError: the extract is missing or wrong.
-        """
-        return _trace(self, seed)
-
 
 @lru_cache(maxsize=1)
 def _source(draws: Draws) -> Source:
@@ -178,6 +170,7 @@ def _source(draws: Draws) -> Source:
 
 @lru_cache(maxsize=64)
 def _trace(draws: Draws, seed: int) -> Trace:
+    """Return a draw, which a process makes once."""
     return _source(draws).draw(seed)
 
 
@@ -215,7 +208,7 @@ class SchemeRun:
 def run_one(wanted: SchemeRun) -> dict[str, Any]:
     """Run a draw under a scheme; return each job's completion time, and how long the simulation took."""
     run = run_model if wanted.model else run_scheme
-    trace, nodes = wanted.draws.trace(wanted.seed), wanted.draws.nodes
+    trace, nodes = _trace(wanted.draws, wanted.seed), wanted.draws.nodes
     completion_ms, wall_s = run(trace, wanted.scheme, nodes)
     return {"completion_ms": completion_ms.tolist(), "wall_s": wall_s}
 
@@ -242,7 +235,7 @@ def run_draws(
     Raises:
         UserError: the extract is missing or wrong, or runs failed.
     """
-    draws.trace(seeds[0])  # an error in the extract is reported once
+    _trace(draws, seeds[0])  # an error in the extract is reported once
     tasks = [SchemeRun(draws, seed, scheme, model) for seed in seeds for scheme in schemes]
     results = run_all(tasks, run_one, RunSettings(processes=1) if settings is None else settings, progress)
     outcomes = []
@@ -250,5 +243,5 @@ def run_draws(
         own = dict(zip((scheme.name for scheme in schemes), results[at * len(schemes) :], strict=False))
         completion_ms = {name: np.asarray(each["completion_ms"], np.float64) for name, each in own.items()}
         wall_s = {name: each["wall_s"] for name, each in own.items()}
-        outcomes.append(Outcome(draws.trace(seed), completion_ms, wall_s))
+        outcomes.append(Outcome(_trace(draws, seed), completion_ms, wall_s))
     return outcomes

@@ -16,7 +16,7 @@ from treadle.config.settings import EngineReservation, Settings, default_setting
 from treadle.policy.catalogue import register_parts
 from treadle.policy.slearn.gate import AdaptiveRatio
 from treadle.shipped import ready_made
-from treadle_lab.estimators import Z90
+from treadle_lab.estimators import THIN_LIMIT, Z90
 from treadle_lab.papers.slearn.paper import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
 from treadle_lab.papers.slearn.trace import Trace
 
@@ -156,7 +156,6 @@ TITLES: Final = {each.name: each.title for each in (*SCHEMES, *shipped_apart())}
 """Titles of schemes and estimators in results."""
 
 
-THIN_LIMIT: Final = 3
 _THRESHOLDS_MS: Final = THRESHOLDS_MS.tolist()
 
 

@@ -28,9 +28,9 @@ from treadle.workload.clusters import GoogleJob, google_job, google_jobs
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Capacity, Framework, Job, Workload, arranged, job_work
 from treadle.workload.job import loads as loads_of
-from treadle.workload.reading import WorkloadError, wrong
-from treadle_lab.estimators import ESTIMATORS as KNOWN_ESTIMATORS
+from treadle.workload.reading import wrong
 from treadle_lab.estimators import (
+    ESTIMATORS,
     THIN_LIMIT,
     Estimate,
     Estimator,
@@ -136,11 +136,6 @@ class SLearnTrace(NamedTuple):
     groups: Groups
     """The stages of the workload's jobs with their features and their true durations, in the workload's order."""
 
-    @property
-    def records(self) -> list[JobRecord]:
-        """The stages of all jobs."""
-        return [record for group in self.groups for record in group]
-
 
 @dataclass(frozen=True, slots=True)
 class Choices:
@@ -154,17 +149,6 @@ class Choices:
     """The mean over windows."""
     nodes: int = NODES
     """Number of nodes of the cluster, each with one slot."""
-
-    def check(self, seed: int, jobs: int) -> None:
-        """Refuse what cannot be drawn.
-
-        Raises:
-            WorkloadError: an argument is out of its bounds.
-        """
-        if seed < 0:
-            raise WorkloadError(f"seed is {seed}; it must not be negative")
-        if jobs < 2 or self.nodes < 1:
-            raise WorkloadError(f"jobs is {jobs} and nodes {self.nodes}; they must be at least 2 and 1")
 
 
 def google_slearn(path: Path, seed: int, jobs: int = JOBS, choices: Choices = Choices()) -> SLearnTrace:
@@ -187,13 +171,12 @@ def google_slearn(path: Path, seed: int, jobs: int = JOBS, choices: Choices = Ch
     Args:
         path: the folder of the extract, with both tables.
         seed: of the draw.
-        jobs: how many to draw.
+        jobs: how many to draw, two or more.
         choices: from which, and for what cluster.
 
     Raises:
-        WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.
+        WorkloadError: a table is missing or wrong, or there are too few jobs.
     """
-    choices.check(seed, jobs)
     history, later = split_trace(path)
     generator = np.random.default_rng((seed, 3) if choices.dags else seed)
     made = _chains(later, generator) if choices.dags else [[job] for job in later]
@@ -213,16 +196,18 @@ def google_slearn(path: Path, seed: int, jobs: int = JOBS, choices: Choices = Ch
     return SLearnTrace(history, scaled_to_window_load(workload, capacity, choices.load), groups)
 
 
+WINDOW_LENGTH_MS: Final = 1_000_000
+STEP_MS: Final = 100_000
 _STEPS_MAX: Final = 30
 _PRECISION: Final = 0.001
 
 
-def window_loads(workload: Workload, capacity: Capacity, window_ms: int = 1_000_000, step_ms: int = 100_000) -> F64:
+def window_loads(workload: Workload, capacity: Capacity) -> F64:
     """Return the load of each sliding window, as in table 5, shape (windows,).
 
     A window's load is the work of the jobs that arrive in it, in each job's dominant resource, over the work that the
-    cluster can do in ``window_ms``. Windows start at the first arrival and every ``step_ms`` after it, up to the last
-    that ends by the last arrival; a workload shorter than a window has one.
+    cluster can do in `WINDOW_LENGTH_MS`. Windows start at the first arrival and every `STEP_MS` after it, up to the
+    last that ends by the last arrival; a workload shorter than a window has one.
     """
     arrivals = np.array([job.arrival_ms for job in workload.jobs], np.int64)
     busy_ms = [
@@ -230,9 +215,9 @@ def window_loads(workload: Workload, capacity: Capacity, window_ms: int = 1_000_
         for job in workload.jobs
     ]
     total = np.concatenate([[0.0], np.cumsum(busy_ms)])
-    starts = np.arange(arrivals[0], max(arrivals[0], arrivals[-1] - window_ms) + 1, step_ms)
-    first, end = np.searchsorted(arrivals, starts), np.searchsorted(arrivals, starts + window_ms)
-    return np.asarray((total[end] - total[first]) / window_ms)
+    starts = np.arange(arrivals[0], max(arrivals[0], arrivals[-1] - WINDOW_LENGTH_MS) + 1, STEP_MS)
+    first, end = np.searchsorted(arrivals, starts), np.searchsorted(arrivals, starts + WINDOW_LENGTH_MS)
+    return np.asarray((total[end] - total[first]) / WINDOW_LENGTH_MS)
 
 
 def scaled_to_window_load(workload: Workload, capacity: Capacity, load: float) -> Workload:
@@ -276,7 +261,7 @@ def google_record(job: GoogleJob) -> JobRecord:
     if job.end_ms is not None and job.end_ms > job.submit_ms:
         until_end = np.full(job.tasks - len(job.durations_ms), job.end_ms - job.submit_ms, np.int64)
         durations_ms = np.concatenate([durations_ms, until_end])
-    return JobRecord(str(job.id), features, durations_ms, job.end_ms)
+    return JobRecord(str(job.id), features, durations_ms)
 
 
 def _job(jobs: Sequence[GoogleJob], records: Sequence[JobRecord], arrival_ms: int) -> Job:
@@ -325,9 +310,6 @@ def _submit_ms(jobs: list[GoogleJob]) -> int:
     return min(job.submit_ms for job in jobs)
 
 
-ESTIMATORS: Final = {
-    name: KNOWN_ESTIMATORS[name] for name in ("pilots", "3sigma", "point", "median", "combined", "oracle")
-}
 SCALED: Final = {"pilots": "3sigma", "combined": "point"}
 """Estimators whose estimates of a DAG's later stages are scaled by those with pilots."""
 PAPERS: Final[Mapping[str, Point]] = {"3sigma-paper": "utility", "point-paper": "median"}
