@@ -11,7 +11,6 @@ import json
 import lzma
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -21,13 +20,6 @@ import numpy.typing as npt
 from treadle.dag import MACHINES_MAX, Dag, DagError, DagLine, Stage, TwiceError, check_fits, checked, each_once, ordered
 
 
-class TimeUnit(StrEnum):
-    """The unit of a duration; it only changes names."""
-
-    MILLISECOND = "ms"
-    PERIOD = "period"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Instance:
     """One planning problem: a DAG on ``machines`` identical machines, each with ``capacity`` of every resource."""
@@ -35,7 +27,8 @@ class Instance:
     dag: Dag
     capacity: Mapping[str, float]
     machines: int
-    unit: TimeUnit = TimeUnit.MILLISECOND
+    in_space: bool = False
+    """Whether plans are compared by the planned schedule, as those of projects are; else by what follows the ranks."""
 
     def __post_init__(self) -> None:
         check_fits(self.dag, self.capacity, self.machines)
@@ -222,7 +215,6 @@ def read_instances(path: Path, machines: int | None = None) -> Iterator[Instance
         line = checked(DagLine, where, values if machines is None else values | {"machines": machines})
         try:
             dag = ordered(line.name, tuple(stage.stage() for stage in line.stages))
-            check_fits(dag, line.capacity, line.machines)
             yield Instance(dag, line.capacity, line.machines)
         except DagError as error:
             raise DagError(f"{where}: {error}") from None

@@ -2,7 +2,7 @@
 
 What Graphene is compared with: breadth first, critical path, random, Tetris, Coffman-Graham; and CP-SAT. All but CP-SAT
 start whatever fits; none of those sees more than the stages that may start. In space-time
-(`Objective.PLANNED`) the makespan is that of placing stages by the same priorities, each as early as it can be.
+(``in_space``) the makespan is that of placing stages by the same priorities, each as early as it can be.
 
 The product's search compares candidates by following them; here it also compares them by the planned schedule, and
 follows the paper literally.
@@ -14,11 +14,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -44,29 +43,9 @@ from treadle.planner.graphene import (
 )
 from treadle.planner.plan import LowerBounds, Plan, Structure, Workspace, path_lengths, plan_by, structure
 from treadle.planner.problem import I64, OVERFLOW, Brood, Order, Problem, Schedule, Space, compile_problem
-from treadle_lab.dags import Instance, TimeUnit, json_lines
+from treadle_lab.dags import Instance, json_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Objective(Enum):
-    """The figure by which candidates are compared."""
-
-    PLANNED = "planned"
-    """The makespan in space-time."""
-    EXECUTED = "executed"
-    """The makespan when the ranks are followed."""
-
-
-class Placement(NamedTuple):
-    """``tasks`` tasks of a stage that run at once on a machine, ``times`` times one after another."""
-
-    start: int
-    stage: int
-    """The stage's id."""
-    machine: int
-    tasks: int
-    times: int
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -84,12 +63,6 @@ class MeasuredPlan(Plan):
     """Ids of the stages placed first, if the plan was made that way."""
     rows: Callable[[], I64]
     """Builds the planned schedule again, and returns its rows (`recorded`)."""
-
-    @property
-    def placements(self) -> list[Placement]:
-        """The planned schedule, which is built again."""
-        ids = [stage.id for stage in self.dag.stages]
-        return [Placement(start, ids[stage], *rest) for start, stage, *rest in self.rows().tolist()]
 
 
 def executed_makespan(plan: Plan, capacity: Mapping[str, float], machines: int) -> int:
@@ -365,11 +338,8 @@ def warm_up() -> None:
     """Call every kernel once."""
     graphene.warm_up()
     problem = compile_problem(Dag("warm-up", (Stage(0, 1, 1, {"cpu": 1.0}),)), {"cpu": 1.0}, 1)
-    search, lists, worths = (
-        PlannedSearch(problem, structure(problem)),
-        np.zeros((1, 1), np.int64),
-        np.zeros(1, np.int64),
-    )
+    search = PlannedSearch(problem, structure(problem))
+    lists, worths = np.zeros((1, 1), np.int64), np.zeros(1, np.int64)
     search.breed(Brood(lists, worths, lists.copy(), worths.copy(), 0, 1, np.ones(1, np.uint64), 0))
     place_list(search.work, np.zeros(1, np.int64), 1)
 
@@ -400,7 +370,7 @@ def baseline(
     capacity: Mapping[str, float],
     machines: int,
     *,
-    objective: Objective = Objective.EXECUTED,
+    in_space: bool = False,
     seed: int = 0,
 ) -> MeasuredPlan:
     """Return the plan of one of `NAMES`; ``seed`` is for random alone.
@@ -419,9 +389,9 @@ def baseline(
     key = np.repeat(-priority, np.diff(problem.group_at))
     together = np.zeros(len(priority), np.int64)
     build = (
-        partial(work.follow, key)
-        if objective is Objective.EXECUTED
-        else partial(work.construct, together, (SCP, FORWARD, 0), priority, priority)
+        partial(work.construct, together, (SCP, FORWARD, 0), priority, priority)
+        if in_space
+        else partial(work.follow, key)
     )
     length = build()
     # Random priorities are not a topological order; the resulting starts are.
@@ -602,15 +572,13 @@ def _instance(line: ProjectLine) -> Instance:
         for activity, (duration, demand, before) in enumerate(zip(line.dur, line.dem, parents, strict=True))
     )
     pool = dict(zip(names, map(float, line.cap), strict=True))
-    return Instance(ordered(line.id, stages), pool, 1, TimeUnit.PERIOD)
+    return Instance(ordered(line.id, stages), pool, 1, in_space=True)
 
 
 LABELS_MAX: Final = 60
 """With more stages than this, only ids are written; names and demands would cover each other."""
 FIRST_COLOR: Final = "#fc9272"
 USUAL_COLOR: Final = "#c6dbef"
-
-
 _START: Final = "start"
 
 

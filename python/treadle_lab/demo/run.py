@@ -311,7 +311,7 @@ Show = Callable[[list[RunningJob]], None]
 def cluster_settings(
     folder: Path, capacities: Mapping[str, int], user_limit: int, policy: Path | None = None
 ) -> ClusterSettings:
-    """Return a cluster whose queues may each use what the others leave; they are written to a file next to `folder`.
+    """Return a cluster whose queues may each use the rest of others; they are written to a file next to `folder`.
 
     Args:
         folder: of the cluster

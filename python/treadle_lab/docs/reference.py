@@ -26,7 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic.fields import FieldInfo
 
 from treadle.cli import main
-from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS, Kind, Parameters
+from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS, Parameters
 from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS, Entry, Retry, Select
 from treadle.dashboard.collector import View, exposition
 from treadle.dashboard.history import Condition
@@ -303,6 +303,7 @@ Each node of the partition has one reason, the first of these that holds.
 def reasons_page() -> str:
     """Return the page in Markdown."""
     verdicts, causes, said = meanings(Verdict), meanings(Why), meanings(Reason)
+    nodes = ((code(one.name.lower()), f"{text[:1].upper()}{text[1:]}.") for one, text in WORDS.items() if one)
     return "".join(
         [
             REASONS_HEAD,
@@ -318,9 +319,7 @@ def reasons_page() -> str:
             table(("cause", "verdict", "meaning"), _causes(causes)),
             "\n",
             NODES,
-            table(
-                ("reason", "meaning"), ((code(one.name.lower()), _sentence(text)) for one, text in WORDS.items() if one)
-            ),
+            table(("reason", "meaning"), nodes),
         ]
     )
 
@@ -343,10 +342,6 @@ def _causes(said: dict[str, str]) -> Iterator[tuple[str, ...]]:
     verdicts = list(Verdict)
     for why in sorted(Why, key=lambda one: verdicts.index(Cause(one, "").verdict)):
         yield code(why.value), code(Cause(why, "").verdict.value), said[why.name]
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 HEADING: Final = ("key", "default", "values", "meaning")
@@ -401,17 +396,13 @@ def _policy() -> Iterator[str]:
         yield table(("kind", "meaning"), ((_named(part, name), kinds[name].summary) for name in names))
         for name in names:
             if kinds[name].parameters.keys():
-                yield _parameters(part, kinds[name])
+                yield f"Parameters of {part} {code(name)}:\n\n{_fields(kinds[name].parameters)}"
     yield f"### `policy.{IGNORE_PRIORITY}`\n"
     yield table(HEADING, [(code(IGNORE_PRIORITY), code("false"), "true or false", IGNORES_PRIORITY)])
 
 
 def _named(part: str, name: str) -> str:
     return f"{code(name)} (default)" if name == DEFAULTS[part] else code(name)
-
-
-def _parameters(part: str, kind: Kind) -> str:
-    return f"Parameters of {part} {code(kind.name)}:\n\n{_fields(kind.parameters)}"
 
 
 def _sections() -> Iterator[str]:

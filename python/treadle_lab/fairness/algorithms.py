@@ -117,31 +117,26 @@ class ShareTree:
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
-    def allocate(self, leaf: int, tasks: int = 1, demand: Sequence[Fraction] | None = None) -> None:
-        """`leaf` starts tasks that each need `demand` (its usual demand if None).
-
-        Raises ValueError if the leaf has not that many tasks waiting.
-        """
+    def allocate(self, leaf: int) -> None:
+        """`leaf` starts a task. Raises ValueError if none of its tasks waits."""
         waiting = self._pending[leaf]
         if waiting is not None:
-            if waiting < tasks:
-                raise ValueError(f"{self.tree.leaves[leaf].name} has {waiting} tasks waiting, not {tasks}")
-            self._pending[leaf] = waiting - tasks
-        self._change(leaf, tasks, demand)
+            if not waiting:
+                raise ValueError(f"{self.tree.leaves[leaf].name} has no task waiting")
+            self._pending[leaf] = waiting - 1
+        self._change(leaf, 1)
 
-    def release(
-        self, leaf: int, tasks: int = 1, demand: Sequence[Fraction] | None = None, *, again: bool = True
-    ) -> None:
-        """Tasks of `leaf` end. If `again`, as many wait in their place, as in the paper's dynamic model.
+    def release(self, leaf: int, *, again: bool = True) -> None:
+        """A task of `leaf` ends. If `again`, another waits in its place, as in the paper's dynamic model.
 
-        Raises ValueError if the leaf has not that many tasks running.
+        Raises ValueError if the leaf has no task running.
         """
-        if self._tasks[leaf] < tasks:
-            raise ValueError(f"{self.tree.leaves[leaf].name} has {self._tasks[leaf]} tasks running, not {tasks}")
+        if not self._tasks[leaf]:
+            raise ValueError(f"{self.tree.leaves[leaf].name} has no task running")
         waiting = self._pending[leaf]
         if again and waiting is not None:
-            self._pending[leaf] = waiting + tasks
-        self._change(leaf, -tasks, demand)
+            self._pending[leaf] = waiting + 1
+        self._change(leaf, -1)
 
     def set_pending(self, leaf: int, tasks: int | None) -> None:
         """Set how many tasks of `leaf` wait; None for endless work. With 0 it is blocked."""
@@ -191,10 +186,10 @@ class ShareTree:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _change(self, leaf: int, tasks: int, demand: Sequence[Fraction] | None) -> None:
+    def _change(self, leaf: int, tasks: int) -> None:
         self._tasks[leaf] += tasks
         held = self._held[leaf]
-        for position, amount in enumerate(self._demands[leaf] if demand is None else demand):
+        for position, amount in enumerate(self._demands[leaf]):
             held[position] += amount * tasks
 
     def _shares(self) -> dict[str, NodeShare]:

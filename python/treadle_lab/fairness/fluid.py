@@ -20,6 +20,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 
 from treadle.errors import UserError
 
@@ -46,13 +47,6 @@ class Leaf:
 
     def __post_init__(self) -> None:
         _check_weight(self.name, self.weight)
-        for resource, amount in self.demand.items():
-            if not _is_finite(amount) or amount < 0:
-                raise TreeError(
-                    f"{self.name}: demand of {resource} is {amount}; a demand must be a finite number, 0 or more"
-                )
-        if self.tasks is not None and self.tasks < 0:
-            raise TreeError(f"{self.name}: tasks is {self.tasks}; write 0 or more, or leave it out for endless work")
         if self.tasks is None and not any(self.demand.values()):
             raise TreeError(
                 f"{self.name}: its tasks need nothing and it has endless work; give it a demand or a number of tasks"
@@ -74,27 +68,20 @@ class Group:
 
     def __post_init__(self) -> None:
         _check_weight(self.name, self.weight)
-        if self.scheduler not in ("fair", "fifo"):
-            raise TreeError(f"{self.name}: scheduler is {self.scheduler!r}; write fair or fifo")
 
 
 @dataclass(frozen=True)
 class Tree:
     """The resources to share (`capacity`), and the tree of queues that share them.
 
-    Raises `TreeError` for names that occur twice, a demand of a resource that `capacity` does not name, a tree that is
-    too deep, and a capacity that is negative or not finite. A capacity of 0 is allowed: no leaf gets any.
+    Raises `TreeError` for names that occur twice, a demand of a resource that `capacity` does not name, and a tree that
+    is too deep. A capacity of 0 is allowed: no leaf gets any.
     """
 
     capacity: Mapping[str, Fraction]
     root: Group
-    _leaves: tuple[Leaf, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for resource, amount in self.capacity.items():
-            if not _is_finite(amount) or amount < 0:
-                raise TreeError(f"resources: {resource} is {amount}; a capacity must be a finite number, 0 or more")
-        leaves: list[Leaf] = []
         seen: set[str] = set()
         for node, depth in _walk(self.root, 0):
             if depth > MAX_DEPTH:
@@ -104,8 +91,6 @@ class Tree:
             seen.add(node.name)
             if isinstance(node, Leaf):
                 self._check_resources(node)
-                leaves.append(node)
-        object.__setattr__(self, "_leaves", tuple(leaves))
 
     def _check_resources(self, leaf: Leaf) -> None:
         for resource in leaf.demand:
@@ -121,10 +106,10 @@ class Tree:
         """The names of the resources, in the order in which all vectors list them."""
         return tuple(self.capacity)
 
-    @property
+    @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
         """All leaves, from left to right."""
-        return self._leaves
+        return tuple(node for node in self.nodes() if isinstance(node, Leaf))
 
     def nodes(self) -> Iterator[Group | Leaf]:
         """All nodes, parents before their children, from left to right, beginning with the root."""
@@ -143,12 +128,11 @@ class Tree:
 
     def without(self, absent: Collection[str]) -> Tree:
         """Return the same tree without the named leaves, and without groups that are left empty. The root stays."""
-        children = (_pruned(child, absent) for child in self.root.children)
-        return replace(self, root=replace(self.root, children=tuple(c for c in children if c is not None)))
+        return self.with_leaves(dict.fromkeys(absent))
 
-    def with_leaves(self, changed: Mapping[str, Leaf]) -> Tree:
-        """Return the same tree with some leaves, by name, replaced by others."""
-        return replace(self, root=_replaced(self.root, changed))
+    def with_leaves(self, changed: Mapping[str, Leaf | None]) -> Tree:
+        """Return the same tree with some leaves, by name, replaced by others, or by None left out."""
+        return replace(self, root=replace(self.root, children=_changed(self.root, changed)))
 
 
 def _walk(node: Group | Leaf, depth: int) -> Iterator[tuple[Group | Leaf, int]]:
@@ -160,29 +144,21 @@ def _walk(node: Group | Leaf, depth: int) -> Iterator[tuple[Group | Leaf, int]]:
             stack.extend((child, depth + 1) for child in reversed(node.children))
 
 
-def _pruned(node: Group | Leaf, absent: Collection[str]) -> Group | Leaf | None:
-    if isinstance(node, Leaf):
-        return None if node.name in absent else node
-    children = tuple(child for c in node.children if (child := _pruned(c, absent)) is not None)
-    return replace(node, children=children) if children else None
-
-
-def _replaced(group: Group, changed: Mapping[str, Leaf]) -> Group:
-    return replace(
-        group,
-        children=tuple(
-            _replaced(c, changed) if isinstance(c, Group) else changed.get(c.name, c) for c in group.children
-        ),
-    )
+def _changed(group: Group, changed: Mapping[str, Leaf | None]) -> tuple[Group | Leaf, ...]:
+    """Return a group's children with some leaves replaced or left out, and without groups that are left empty."""
+    children: list[Group | Leaf] = []
+    for child in group.children:
+        if isinstance(child, Group):
+            below = _changed(child, changed)
+            children += [replace(child, children=below)] if below else []
+        elif (leaf := changed.get(child.name, child)) is not None:
+            children.append(leaf)
+    return tuple(children)
 
 
 def _check_weight(name: str, weight: Fraction) -> None:
-    if not _is_finite(weight) or weight <= 0:
+    if weight <= 0:
         raise TreeError(f"{name}: weight is {weight}; a weight must be a finite number above 0")
-
-
-def _is_finite(number: Fraction | float) -> bool:
-    return isinstance(number, Fraction | int) or math.isfinite(number)
 
 
 @dataclass(frozen=True)
@@ -519,13 +495,10 @@ class _Filling:
         self._reach(child, due)
         if node.fifo or not node.level_rate or child.use != use or child.share != share:
             return False
-        self._take_back(node, child)
         if child.blocked:
+            self._take_back(node, child)
             return node.rising > 0
-        if not child.share_rate:
-            return False
-        self._move(node, child, child.weight / child.share_rate)
-        return True
+        return self._child_joins(node, child)
 
     def _child_joins(self, node: _Node, child: _Node) -> bool:
         """Start a child that the rising ones have reached; the result is as in `_child_changes`."""

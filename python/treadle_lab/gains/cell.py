@@ -21,7 +21,7 @@ from treadle.simulate.batch import Run, RunSpec, completion_s, figures_of, run_l
 from treadle.simulator.results import FailedRun, path_ms
 from treadle.simulator.scenario import capacity_of
 from treadle.sweep.runs import engine_digest
-from treadle.workload.job import Job, Workload, job_work, loads
+from treadle.workload.job import Workload, job_work, loads
 from treadle_lab.gains import workloads
 from treadle_lab.gains.workloads import FIRST_SEED, HOURS, POINTS, Point
 from treadle_lab.harness.runs import cell_digest
@@ -131,7 +131,7 @@ def fair_finish(workload: Workload, capacity: Mapping[str, float]) -> Workload:
         ):
             tags[at] = tag
     ranks = {at: rank for rank, at in enumerate(sorted(range(len(work)), key=lambda at: -tags[at]))}
-    return replace(workload, jobs=tuple(_ranked(job, ranks[at]) for at, job in enumerate(workload.jobs)))
+    return replace(workload, jobs=tuple(replace(job, priority=ranks[at]) for at, job in enumerate(workload.jobs)))
 
 
 def finish_tags(arrivals: Sequence[float], work: Sequence[float]) -> list[float]:
@@ -153,10 +153,6 @@ def finish_tags(arrivals: Sequence[float], work: Sequence[float]) -> list[float]
         tags.append(virtual + size)
         heappush(present, tags[-1])
     return tags
-
-
-def _ranked(job: Job, rank: int) -> Job:
-    return replace(job, priority=rank)
 
 
 SLOW: Final = {"slearn": 3.0, "slearn-history": 3.0, "graphene": 3.0, "tetris": 1.5, "phoenix": 2.0}

@@ -63,7 +63,7 @@ def findings(results: Results, policy: str, needs: list[str]) -> list[Finding]:
     xs = [x for x in results.xs if not POINTS[x].only and results.values(x, policy, MEAN)]
     found = [Finding("needs", "", policy, "; ".join(needs) or "nothing", _word(not needs))]
     for x in xs:
-        found += _stock(results, policy, x)
+        found += _behind(results, policy, x, "", "stock")
         found += _gap(results, policy, x)
         found += _sizes(results, policy, x)
         if POINTS[x].workload.startswith("Spark"):
@@ -134,10 +134,6 @@ def _behind(results: Results, policy: str, x: str, other: str, asked: str) -> It
         name = other or _best(results, x, tuple(STOCK), figure)
         verdict = results.verdict(x, policy, figure, (x, name))
         yield Finding(asked, x, f"{figure}, against {name}", str(verdict), _bounded(verdict, BEHIND_MAX))
-
-
-def _stock(results: Results, policy: str, x: str) -> Iterator[Finding]:
-    return _behind(results, policy, x, "", "stock")
 
 
 def _gap(results: Results, policy: str, x: str) -> Iterator[Finding]:

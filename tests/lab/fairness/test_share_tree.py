@@ -85,10 +85,10 @@ def test_shares_are_the_paper_s(rule: Rule, tree: Tree, data: st.DataObject) -> 
 def test_what_cannot_happen_is_refused() -> None:
     tree = Tree({"cpu": Fraction(4)}, Group("root", (Leaf("a", {"cpu": Fraction(1)}, tasks=1),)))
     shares = ShareTree(tree, HDRF)
-    with pytest.raises(ValueError, match="a has 0 tasks running, not 1"):
+    with pytest.raises(ValueError, match="a has no task running"):
         shares.release(0)
     shares.allocate(0)
-    with pytest.raises(ValueError, match="a has 0 tasks waiting, not 1"):
+    with pytest.raises(ValueError, match="a has no task waiting"):
         shares.allocate(0)
     assert shares.next_leaf() is None
     shares.release(0)

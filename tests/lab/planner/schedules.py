@@ -41,18 +41,17 @@ def check(plan: MeasuredPlan, capacity: Mapping[str, float], makespan: int) -> N
     """Fail unless the planned schedule keeps to edges and capacities at every instant, and ends when it says."""
     spans: dict[int, list[tuple[int, int]]] = {stage.id: [] for stage in plan.dag.stages}
     changes: dict[tuple[int, str], dict[int, float]] = {}
-    stages = {stage.id: stage for stage in plan.dag.stages}
-    for placed in plan.placements:
-        stage = stages[placed.stage]
-        for time in range(placed.times):
-            start = placed.start + time * stage.duration_ms
+    for first, at, machine, tasks, times in plan.rows().tolist():
+        stage = plan.dag.stages[at]
+        for time in range(times):
+            start = first + time * stage.duration_ms
             end = start + stage.duration_ms
-            spans[stage.id] += [(start, end)] * placed.tasks
+            spans[stage.id] += [(start, end)] * tasks
             if end > start:
                 for resource, amount in stage.demand.items():
-                    change = changes.setdefault((placed.machine, resource), {})
-                    change[start] = change.get(start, 0.0) + amount * placed.tasks
-                    change[end] = change.get(end, 0.0) - amount * placed.tasks
+                    change = changes.setdefault((machine, resource), {})
+                    change[start] = change.get(start, 0.0) + amount * tasks
+                    change[end] = change.get(end, 0.0) - amount * tasks
     for (_, resource), change in changes.items():
         used = 0.0
         for time in sorted(change):

@@ -18,11 +18,10 @@ from treadle.errors import printable
 from treadle.planner.graphene import Budget, Search
 from treadle.tables import empty_table
 from treadle_lab import planning
-from treadle_lab.dags import Instance, TimeUnit, read_instances
+from treadle_lab.dags import Instance, read_instances
 from treadle_lab.planning import (
     NAMES,
     MeasuredPlan,
-    Objective,
     PaperSearch,
     PlannedSearch,
     Until,
@@ -93,14 +92,13 @@ def _results(
 
 def _plan(instance: Instance, algorithm: str, run: Run) -> MeasuredPlan:
     where = (instance.dag, instance.capacity, instance.machines)
-    objective = Objective.PLANNED if instance.unit is TimeUnit.PERIOD else Objective.EXECUTED
     if algorithm == "cpsat":
         return planning.solve(*where, run.budget_ms)
     if algorithm in NAMES:
-        return baseline(algorithm, *where, objective=objective, seed=run.seed)
-    kind = PlannedSearch if objective is Objective.PLANNED else Search
+        return baseline(algorithm, *where, in_space=instance.in_space, seed=run.seed)
     if algorithm == "graphene-paper":
         return graphene_plan(*where, run.budget(), kind=PaperSearch)
+    kind = PlannedSearch if instance.in_space else Search
     return graphene_plan(*where, run.budget(), kind=kind, seed=run.seed)
 
 

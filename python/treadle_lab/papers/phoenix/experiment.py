@@ -169,8 +169,8 @@ SUPPLY: Final = 0.585
 def calibration() -> dict[str, object]:
     """Return how constraints were made, for results.
 
-    The target is the P99 of short jobs under Eagle-C over that under Eagle (section III-B), measured what the supply
-    gives. Arrival times were divided so that the load is 81 %.
+    The target is the P99 of short jobs under Eagle-C over that under Eagle (section III-B), measured the same with this
+    supply. Arrival times were divided so that the load is 81 %.
     """
     return {
         "target": 1.7,
