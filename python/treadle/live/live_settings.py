@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -66,10 +67,7 @@ def _try_out(settings: Settings, watch: Watch, where: YamlPath = ()) -> None:
 
 
 CPU_LIMIT_S: Final = 60.0
-"""Maximum CPU time of reading and trying out, including the start of a Python with the engine's compiled code.
-
-Other processes of the machine do not count.
-"""
+"""Maximum CPU time of reading and trying out. Other processes do not count, nor does compiling the engine before."""
 
 LIMIT_S: Final = 240.0
 """Their bound by the clock, for a part that waits instead of working: less than that of a sidecar's start."""
@@ -185,10 +183,13 @@ def main() -> None:
     """Try out the file that the command line names."""
     # The default action of both signals ends the process at any point.
     cpu_s, limit_s = int(sys.argv[2]), int(sys.argv[3])
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + GRACE_S))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
     prefer_oom_kill()
     signal.alarm(limit_s)
+    # A new installation compiles now, which takes half a minute of CPU time that is not the part's.
+    Engine.try_out(default_settings())
+    cpu_s += math.ceil(time.process_time())
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + GRACE_S))
     # Output of parts must not be taken for the answer.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
