@@ -38,7 +38,6 @@ build/.jar: $(JAVA_SOURCES) | prerequisites
 # So that no first start of a sidecar has to wait for the compiler.
 build/.kernels: $(KERNEL_SOURCES) build/.venv
 	@echo "Compiling the engine's kernels"
-	@$(BIN)/python -m compileall -q python tests
 	@$(BIN)/treadle sidecar warm-up
 	@touch $@
 
