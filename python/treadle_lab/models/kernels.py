@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
-from treadle.compiled.array_types import I64
+from treadle.compiled.array_types import F64, I32, I64
 from treadle.compiled.functions import cache_folder, compiled_in, inner
 
 __all__ = ["inner", "kernel"]
@@ -51,8 +51,28 @@ def on_all_cores(call: Callable[[T], R], items: Sequence[T], progress: Progress 
     return results
 
 
-Tables = Any
-"""The tables of a run: with `event_columns`, and with counters in ``totals`` that start with `Queued`."""
+class Tables(Protocol):
+    """The tables that an event queue needs: `event_columns`, and its own counters in ``totals``."""
+
+    @property
+    def totals(self) -> I64:
+        """Counters, starting with `Queued`."""
+
+    @property
+    def event_s(self) -> F64:
+        """When each event happens."""
+
+    @property
+    def event_order(self) -> I64:
+        """Sequence number of each event by scheduling order."""
+
+    @property
+    def event_kind(self) -> I32:
+        """Kind of each event."""
+
+    @property
+    def event_subject(self) -> I32:
+        """To whom."""
 
 
 class Queued(IntEnum):

@@ -28,7 +28,7 @@ from treadle.workload.clusters import GoogleJob, google_job, google_jobs
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Capacity, Framework, Job, Workload, arranged, job_work
 from treadle.workload.job import loads as loads_of
-from treadle.workload.reading import wrong
+from treadle.workload.reading import WorkloadError, wrong
 from treadle_lab.estimators import (
     ESTIMATORS,
     THIN_LIMIT,
@@ -150,6 +150,17 @@ class Choices:
     nodes: int = NODES
     """Number of nodes of the cluster, each with one slot."""
 
+    def check(self, seed: int, jobs: int) -> None:
+        """Refuse what cannot be drawn.
+
+        Raises:
+            WorkloadError: an argument is out of its bounds.
+        """
+        if seed < 0:
+            raise WorkloadError(f"seed is {seed}; it must not be negative")
+        if jobs < 2 or self.nodes < 1:
+            raise WorkloadError(f"jobs is {jobs} and nodes {self.nodes}; they must be at least 2 and 1")
+
 
 def google_slearn(path: Path, seed: int, jobs: int = JOBS, choices: Choices = Choices()) -> SLearnTrace:
     """Return history and workload.
@@ -171,12 +182,13 @@ def google_slearn(path: Path, seed: int, jobs: int = JOBS, choices: Choices = Ch
     Args:
         path: the folder of the extract, with both tables.
         seed: of the draw.
-        jobs: how many to draw, two or more.
+        jobs: how many to draw.
         choices: from which, and for what cluster.
 
     Raises:
-        WorkloadError: a table is missing or wrong, or there are too few jobs.
+        WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.
     """
+    choices.check(seed, jobs)
     history, later = split_trace(path)
     generator = np.random.default_rng((seed, 3) if choices.dags else seed)
     made = _chains(later, generator) if choices.dags else [[job] for job in later]
