@@ -227,24 +227,22 @@ def filled(kind: type[E], rows: int, resources: int = 0, **columns: Any) -> E:
     """
     of: Any = kind
     fields_of = array_fields(of)
-    here = (field for field in fields_of if field.name in columns)
-    given = {field.name: np.asarray(columns.pop(field.name), field.dtype) for field in here}
-    if columns:
-        raise TypeError(f"{kind.__name__} has no column {', '.join(columns)}")
-    width = next((value.shape[1] for value in given.values() if value.ndim == 2), resources)
-    values: dict[str, np.ndarray[Any, Any]] = {}
+    given = {field.name: np.asarray(columns[field.name], field.dtype) for field in fields_of if field.name in columns}
+    if len(given) < len(columns):
+        raise TypeError(f"{kind.__name__} has no column {', '.join(name for name in columns if name not in given)}")
     for field in fields_of:
         value = given.get(field.name)
-        if value is None or value.ndim == 0:
-            wide = field.column is not None and field.column.type == "R*i64"
-            filling = np.zeros((rows, width) if wide else rows, field.dtype)
-            if value is not None:
-                filling[...] = value
-            value = filling
-        elif len(value) != rows:
-            raise ValueError(f"the column {field.name} has {len(value)} rows instead of {rows}")
-        values[field.name] = value
-    return kind(**values)
+        if value is not None and value.ndim > 0:
+            if len(value) != rows:
+                raise ValueError(f"the column {field.name} has {len(value)} rows instead of {rows}")
+            continue
+        wide = field.column is not None and field.column.type == "R*i64"
+        width = next((each.shape[1] for each in given.values() if each.ndim == 2), resources) if wide else 0
+        filling = np.zeros((rows, width) if wide else rows, field.dtype)
+        if value is not None:
+            filling[...] = value
+        given[field.name] = filling
+    return kind(**given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -533,7 +531,7 @@ class Applications:
 
     def ended(self) -> npt.NDArray[np.bool_]:
         """Return for each row whether its application no longer runs here: it was removed or moved."""
-        return np.isin(self.state, (int(ApplicationState.GONE), int(ApplicationState.MOVED)))
+        return np.asarray((self.state == int(ApplicationState.GONE)) | (self.state == int(ApplicationState.MOVED)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,13 @@ something could not be measured.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tests.speed.ranges import FILE, Load, Ranges, figure_at, read
 from tests.speed.sides import Side, SpeedError, recorded, today
@@ -35,16 +38,28 @@ def arguments(texts: Sequence[str] | None, ranges: Ranges) -> argparse.Namespace
 def measure(
     name: str, load: Load, sides: Sequence[Side], rounds: int, folder: Path
 ) -> dict[str, tuple[list[float], ...]]:
-    """Return for each figure its values on both sides; every other round in the opposite order."""
-    sidecars = {id(side): side.write_sidecar(folder / str(number)) for number, side in enumerate(sides)}
+    """Return for each figure its values on both sides.
+
+    Both run at the same time on one core, where what slows the machine slows both, or every other round in the opposite
+    order.
+    """
+    sidecars = [side.write_sidecar(folder / str(number)) for number, side in enumerate(sides)]
     values: dict[str, tuple[list[float], ...]] = {path: ([], []) for path in load.figures}
+    core = max(os.sched_getaffinity(0))
     for number in range(rounds):
-        for which in (0, 1) if number % 2 == 0 else (1, 0):
-            side = sides[which]
-            print(f"{name}: round {number + 1} of {rounds}, {side.name}", flush=True)
-            report = side.report(load.command, sidecars[id(side)], folder / f"{name}-{number}-{which}")
-            for path, of in values.items():
-                of[which].append(figure_at(report, path))
+        print(f"{name}: round {number + 1} of {rounds}", flush=True)
+
+        def report(which: int, number: int = number) -> Any:
+            if load.one_core:
+                os.sched_setaffinity(0, {core})  # of this thread and what it starts
+            return sides[which].report(load.command, sidecars[which], folder / f"{name}-{number}-{which}")
+
+        order = (0, 1) if number % 2 == 0 else (1, 0)
+        with ThreadPoolExecutor(2 if load.one_core else 1) as threads:
+            reports = dict(zip(order, threads.map(report, order), strict=True))
+        for path, of in values.items():
+            for which in (0, 1):
+                of[which].append(figure_at(reports[which], path))
     return values
 
 

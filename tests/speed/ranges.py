@@ -46,6 +46,8 @@ class Load(BaseModel):
 
     command: Annotated[tuple[str, ...], Len(min_length=1)]
     figures: Annotated[dict[str, Range], Len(min_length=1)]
+    one_core: bool = False
+    """Whether both sides run at the same time on one core: for figures of CPU time."""
 
 
 class Ranges(BaseModel):

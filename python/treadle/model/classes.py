@@ -146,23 +146,10 @@ class Classes:
         if application < len(self._bound) and self._bound[application]:
             self._apps_changed.add(application)
 
-    def nodes_reported(self, event: events.Nodes, cluster: Mirror) -> None:
-        """Record the nodes that change; called before the model applies the event."""
+    def nodes_changed(self, nodes: I32) -> None:
+        """Record nodes of which more than the free resources changed."""
         if self.active:
-            at, totals = cluster.nodes.at, cluster.nodes.amounts
-            index = event.node
-            new = index >= cluster.nodes.size
-            known = np.where(new, 0, index)
-            same = ~new & (at["name"][known] == event.name_name) & (at["rack"][known] == event.rack_name)
-            same &= at["state"][known] == event.state
-            numbers = cluster.names.partitions_of(event.partition_name)
-            same &= (at["partition"][known] == numbers) & (totals[known, TOTAL] == event.total).all(axis=1)
-            self._nodes_changed.update(index[~same].tolist())
-
-    def attributes_reported(self, event: events.NodeAttributes) -> None:
-        """Record the nodes whose attributes are reported."""
-        if self.active:
-            self._nodes_changed.update(event.node.tolist())
+            self._nodes_changed.update(nodes.tolist())
 
     def facts(self, cluster: Mirror, node: int) -> NodeFacts | None:
         """Return the properties of a node that requirements test; None if it may not be used."""
@@ -365,8 +352,9 @@ class Classes:
     def forget_levels(self) -> None:
         """Allow all alternatives for all rows again."""
         self.levels = {}
-        for row in np.flatnonzero(self.row_level >= 0).tolist():
-            self.set_level(row, -1)
+        if np.maximum.reduce(self.row_level, initial=-1) >= 0:
+            for row in np.flatnonzero(self.row_level >= 0).tolist():
+                self.set_level(row, -1)
 
     def unmet(self, cluster: Mirror) -> Unmet:
         """Return the applications with requests that no node satisfies, and why."""

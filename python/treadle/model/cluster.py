@@ -115,8 +115,7 @@ class Cluster:
         match event:
             case events.Nodes():
                 self._check_width(event.free)
-                self.classes.nodes_reported(event, self)
-                self.nodes.apply(event, self.names)
+                self.classes.nodes_changed(self.nodes.apply(event, self.names))
                 self.attributes.nodes_changed(event)
             case events.Requests():
                 self._check_width(event.capability)
@@ -181,7 +180,7 @@ class Cluster:
         match event:
             case events.NodeAttributes():
                 self.attributes.apply(event, self.names)
-                self.classes.attributes_reported(event)
+                self.classes.nodes_changed(event.node)
             case events.Constraints():
                 self.constraints.apply(event, self.names)
                 self.classes.applications_changed(event.application)

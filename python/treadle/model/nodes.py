@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 
 from treadle import events
-from treadle.compiled.array_types import I32
+from treadle.compiled.array_types import I32, I64, U8, Records
+from treadle.compiled.functions import kernel
 from treadle.events import NodeState
-from treadle.model.tables import FREE, TOTAL, Names, Table, renumbered
+from treadle.model.tables import FREE, TOTAL, Names, Table, own, renumbered
 
 NODE: Final = np.dtype(
     [
@@ -26,26 +27,49 @@ NODE: Final = np.dtype(
 )
 
 
+@kernel
+def apply_nodes(
+    at: Records, amounts: I64, out: I32, part: I32, nodes: I32, name: I32, rack: I32, state: U8, total: I64, free: I64
+) -> int:
+    """Apply the states of nodes, except their names.
+
+    Writes to ``out`` the rows in which more than the free resources changed; returns their number.
+    """
+    count = 0
+    for i, node in enumerate(nodes):
+        differs = at[node].name != name[i] or at[node].rack != rack[i]
+        differs |= at[node].partition != part[i] or at[node].state != state[i]
+        at[node].rack = rack[i]
+        at[node].partition = part[i]
+        at[node].state = state[i]
+        for resource in range(amounts.shape[2]):
+            differs |= amounts[node, TOTAL, resource] != total[i, resource]
+            amounts[node, TOTAL, resource] = total[i, resource]
+            amounts[node, FREE, resource] = free[i, resource]
+        if differs:
+            out[count] = i
+            count += 1
+    return count
+
+
 class NodeTable(Table):
     """All nodes, by the shim's index. Amounts: ASSUMED, FREE (as reported by the RM), TOTAL."""
 
     def __init__(self, resources: int) -> None:
         super().__init__(NODE, (3, resources), {"name": -1, "next_same_name": -1, "hold_row": -1})
 
-    def apply(self, event: events.Nodes, names: Names) -> None:
-        """Apply the state of nodes (absolute values)."""
+    def apply(self, event: events.Nodes, names: Names) -> I32:
+        """Apply the state of nodes (absolute values); return those of which more than the free resources changed."""
         names.check(event.name_name)
         names.check(event.rack_name)
-        partitions = names.partitions_of(event.partition_name)
         self.cover(event.node, "node")
-        index = event.node
-        for row in np.flatnonzero(self.at["name"][index] != event.name_name):
-            self._rename(int(index[row]), int(event.name_name[row]), names.first_node)
-        self.at["rack"][index] = event.rack_name
-        self.at["partition"][index] = partitions
-        self.at["state"][index] = event.state
-        self.amounts[index, TOTAL] = event.total
-        self.amounts[index, FREE] = event.free
+        given = [own(getattr(event, name)) for name in ("node", "name_name", "rack_name", "state", "total", "free")]
+        changed, partitions = np.empty(len(event.node), np.int32), names.partitions_of(event.partition_name)
+        changed = changed[: apply_nodes(self.at, self.amounts, changed, partitions, *given)]
+        for row in changed.tolist():
+            if self.at["name"][event.node[row]] != event.name_name[row]:
+                self._rename(int(event.node[row]), int(event.name_name[row]), names.first_node)
+        return event.node[changed]
 
     def _rename(self, node: int, name: int, first_node: I32) -> None:
         """Move ``node`` from the list of nodes of its old name to that of ``name``."""

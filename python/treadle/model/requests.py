@@ -38,6 +38,16 @@ def comes_before(rows: Records, row: int, other: int) -> bool:
 
 
 @kernel
+def are_in_order(rows: Records, which: I32) -> bool:
+    """Return whether rows are by application, and within it in list order."""
+    for i in range(1, len(which)):
+        app, before = rows[which[i]].application, rows[which[i - 1]].application
+        if app < before or (app == before and comes_before(rows, which[i], which[i - 1])):
+            return False
+    return True
+
+
+@kernel
 def link_rows(apps: Records, rows: Records, order: I32) -> None:
     """Insert rows into their applications' lists, with one pass over each list.
 
@@ -350,13 +360,9 @@ class RequestTable(RowTable):
 
     def _in_order(self, rows: I32) -> I32:
         """Return rows by application, and within it in list order."""
-        sorted_rows = self.at[rows]
-        by = (
-            sorted_rows["key"],
-            sorted_rows["allocation_request_id"],
-            sorted_rows["priority"],
-            sorted_rows["application"],
-        )
+        if are_in_order(self.at, rows):
+            return rows
+        by = [self.at[name][rows] for name in ("key", "allocation_request_id", "priority", "application")]
         return rows[np.lexsort(by)]
 
     def _tables(self) -> RequestTables:

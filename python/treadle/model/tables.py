@@ -55,11 +55,8 @@ class Names:
 
     def check(self, index: I32) -> None:
         """Check that every ``index`` has a text; raise `ModelError` otherwise."""
-        if not len(index):
-            return
-        low, high = bounds_of(index)
-        if low < 0 or high >= len(self.texts):
-            raise ModelError(f"name index {high} was never sent; there are {len(self.texts)} names")
+        if (high := highest(index)) >= len(self.texts):
+            raise ModelError(f"a name index, {high}, was never sent; there are {len(self.texts)} names")
 
     def partitions_of(self, index: I32) -> I32:
         """Return the partition numbers of names; an unknown one gets the next number."""
@@ -107,19 +104,16 @@ def grown(column: npt.NDArray[Any], rows: int, fill: Any) -> npt.NDArray[Any]:
     return bigger
 
 
-def bounds_of(index: I32) -> tuple[int, int]:
-    """Return the least and the largest of indices."""
+def highest(index: I32) -> int:
+    """Return the maximum of indices, -1 if there is none; a negative one counts as one above all valid indices."""
     # Array methods take twice as long as a loop for the few elements of most events.
-    return int(np.minimum.reduce(index)), int(np.maximum.reduce(index))
+    return int(np.maximum.reduce(index.view(np.uint32))) if len(index) else -1
 
 
 def largest(index: I32, what: str) -> int:
     """Return the maximum of ``index`` (-1 if empty); raise `ModelError` if it is not a valid row index."""
-    if len(index) == 0:
-        return -1
-    low, high = bounds_of(index)
-    if low < 0 or high >= INDEX_MAX:
-        raise ModelError(f"{what} index {low if low < 0 else high} is not in 0 to {INDEX_MAX - 1}")
+    if (high := highest(index)) >= INDEX_MAX:
+        raise ModelError(f"{what} index {np.uint32(high).astype(np.int32)} is not in 0 to {INDEX_MAX - 1}")
     return high
 
 
