@@ -431,6 +431,12 @@ def test_the_nodes_that_are_kept_free_are_told(door: ExplainServer, engine: Engi
         cluster.nodes.at["hold_row"][0] = -1
 
 
+def test_where_no_page_answers_a_treadle_yaml_can_be_named(cli: Cli) -> None:
+    said = cli(["explain", "0001", "--rm", "http://127.0.0.1:9"], 2).err
+    assert "127.0.0.1:9" in said
+    assert "or name the engine's treadle.yaml with --config" in said
+
+
 def test_without_a_sidecar_it_says_where_to_look(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "treadle.yaml").touch()
     said = cli(["explain", "0001", "--config", str(tmp_path / "treadle.yaml")], 2).err

@@ -177,7 +177,7 @@ def _places(config: Path | None, rm: str, ca: Path | None) -> list[Path]:
     except UserError as error:
         if error.__cause__ is None:  # it answers, and names none
             raise NoSidecarError(str(error)) from error
-        raise
+        raise UserError(f"{error}; or name the engine's treadle.yaml with --config") from error
 
 
 def state_places(config: Path) -> list[Path]:
