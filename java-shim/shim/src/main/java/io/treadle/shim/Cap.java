@@ -51,7 +51,7 @@ public enum Cap {
     String text = exceeded.stream().map(cap -> cap.text).collect(Collectors.joining(" "));
     RMApp app = text.isEmpty() && text.equals(shown) ? null : context.getRMApps().get(attempt.getApplicationId());
     if (app != null) {
-      String now = app.getDiagnostics().toString();
+      String now = String.valueOf(app.getDiagnostics()); // an application may have none
       if (now.isEmpty() || now.startsWith(BEGIN)) {
         AttemptDiagnostics.report(app, attempt.getApplicationAttemptId(), text.isEmpty() ? null : text);
       }
