@@ -49,7 +49,9 @@ FRAME_S: Final = 0.02
 START_S: Final = 300.0
 """So long may a stretch wait for what it is about."""
 
-COMMAND: Final = (sys.executable, "-m", "tests.campaign.engine_trouble")
+ROOT: Final = str(Path(__file__).parents[2])
+_RUN: Final = f"sys.path.insert(0, {ROOT!r}); runpy.run_module('tests.campaign.engine_trouble', run_name='__main__')"
+COMMAND: Final = (sys.executable, "-c", f"import runpy, sys; {_RUN}")
 
 
 class Watched(ChildProcess):
