@@ -21,6 +21,7 @@ from threading import Condition
 from typing import Any, Final
 from unittest.mock import patch
 
+from tests.campaign.ledger import ROOT
 from tests.support.framed_rm import ANSWER_BYTES, ANSWER_ROWS, FramedRM
 
 from treadle.config.reader import read_roster
@@ -49,9 +50,11 @@ FRAME_S: Final = 0.02
 START_S: Final = 300.0
 """So long may a stretch wait for what it is about."""
 
-ROOT: Final = str(Path(__file__).parents[2])
-_RUN: Final = f"sys.path.insert(0, {ROOT!r}); runpy.run_module('tests.campaign.engine_trouble', run_name='__main__')"
-COMMAND: Final = (sys.executable, "-c", f"import runpy, sys; {_RUN}")
+_RUN: Final = (
+    f"import runpy, sys; sys.path.insert(0, {str(ROOT)!r}); "
+    "runpy.run_module('tests.campaign.engine_trouble', run_name='__main__')"
+)
+COMMAND: Final = (sys.executable, "-c", _RUN)
 
 
 class Watched(ChildProcess):

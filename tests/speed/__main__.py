@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +47,17 @@ def measure(
     sidecars = [side.write_sidecar(folder / str(number)) for number, side in enumerate(sides)]
     values: dict[str, tuple[list[float], ...]] = {path: ([], []) for path in load.figures}
     core = max(os.sched_getaffinity(0))
+
+    def report(number: int, which: int) -> Any:
+        if load.one_core:
+            os.sched_setaffinity(0, {core})  # of this thread and what it starts
+        return sides[which].report(load.command, sidecars[which], folder / f"{name}-{number}-{which}")
+
     for number in range(rounds):
         print(f"{name}: round {number + 1} of {rounds}", flush=True)
-
-        def report(which: int, number: int = number) -> Any:
-            if load.one_core:
-                os.sched_setaffinity(0, {core})  # of this thread and what it starts
-            return sides[which].report(load.command, sidecars[which], folder / f"{name}-{number}-{which}")
-
         order = (0, 1) if number % 2 == 0 else (1, 0)
         with ThreadPoolExecutor(2 if load.one_core else 1) as threads:
-            reports = dict(zip(order, threads.map(report, order), strict=True))
+            reports = dict(zip(order, threads.map(partial(report, number), order), strict=True))
         for path, of in values.items():
             for which in (0, 1):
                 of[which].append(figure_at(reports[which], path))

@@ -352,6 +352,7 @@ class Classes:
     def forget_levels(self) -> None:
         """Allow all alternatives for all rows again."""
         self.levels = {}
+        # Most policies set none, and ask in each cycle: the maximum is cheaper than the rows.
         if np.maximum.reduce(self.row_level, initial=-1) >= 0:
             for row in np.flatnonzero(self.row_level >= 0).tolist():
                 self.set_level(row, -1)
