@@ -82,8 +82,10 @@ class Jobs:
                 continue
             self.running.remove(job)
             self.work.add("jobs")
-            if status != "SUCCEEDED":
-                told = str(job.application().get("diagnostics", ""))
+            told = "" if status == "SUCCEEDED" else str(job.application().get("diagnostics", ""))
+            if self.work.counts["nodes_lost"] and all(each in told for each in ENDED_WITH_NODE):
+                self.work.add("jobs_ended_with_node")
+            elif status != "SUCCEEDED":
                 self.work.find(f"{job.name} ({job.application_id}) ended as {status}: {told[:800]}")
 
     def _is_known(self, job: Job) -> bool:
@@ -126,6 +128,10 @@ class Jobs:
     def _task_ms(self) -> int:
         """Short and long tasks: what each costs the machine is the start of its JVM."""
         return self.numbers.choice((1_500, 6_000, 15_000))
+
+
+ENDED_WITH_NODE = "local limit is =1", "Container released on a *lost* node"
+"""Diagnostics of an application whose only attempt, as of Spark's clients, was on a lost node: YARN makes no second."""
 
 
 def _tail(job: Job) -> str:
