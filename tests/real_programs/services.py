@@ -31,7 +31,8 @@ class Service:
     component: str
 
     def ask(self, containers: int) -> None:
-        """Let the component have this many containers from now on."""
+        """Let the component have this many containers from now on; its master may just have started."""
+        self.application.wait_running()
         self.services.flex(self.on.account.name, self.component, containers)
 
     def wait(self, containers: int) -> None:
