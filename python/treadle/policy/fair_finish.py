@@ -15,7 +15,7 @@ equal share of the leaf they precede jobs with sizes, beyond that they follow th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import exp, inf, log
+from math import exp, inf, log, nan
 from typing import Annotated, Final, Self
 
 import numpy as np
@@ -72,42 +72,45 @@ ENDLESS: Final = "SPARK"
 
 
 @kernel
-def find_changes(apps: Records, jobs: Records, which: I32, changes: U8) -> int:
-    """Set which applications have ended since the last cycle and which are new; return their number."""
-    found = 0
+def measure_progress(view: View, jobs: Records, which: I32, totals: F64, elapsed_ms: float, changes: U8) -> int:
+    """Update the progress of known active applications; AMs are not tasks.
+
+    Set which applications have ended since the last cycle and which are new, and return their number.
+    """
+    changed = 0
     for at in range(len(which)):
-        app, job = apps[which[at]], jobs[which[at]]
-        seen = job.general > 0.0 and job.id == app.id and job.attempt == app.attempt
-        seen = seen and job.cluster_timestamp == app.cluster_timestamp  # an index may belong to a new application
-        gone = app.state == GONE
+        app = which[at]
+        seen = jobs[app].general > 0.0 and jobs[app].id == view.apps[app].id
+        seen = seen and jobs[app].attempt == view.apps[app].attempt  # an index may belong to a new application
+        seen = seen and jobs[app].cluster_timestamp == view.apps[app].cluster_timestamp
+        gone = view.apps[app].state == GONE
         changes[at] = ENDED if gone and seen else NEW if not gone and not seen else 0
-        found += changes[at] > 0
+        changed += changes[at] > 0
         if gone:
-            jobs[which[at]].general = 0.0
-    return found
+            jobs[app].general = 0.0
+        elif seen and view.apps[app].state == ACTIVE:
+            measure(view, jobs, app, totals, elapsed_ms)
+    return changed
 
 
-@kernel
-def measure_progress(view: View, jobs: Records, which: I32, totals: F64, elapsed_ms: float) -> None:
-    """Update the progress of all active applications; AMs are not tasks."""
-    for app in which:
-        if view.apps[app].state != ACTIVE:
-            continue
-        asked, running, rate = 0.0, 0.0, 0.0
-        row = -1 if view.apps[app].awaiting_am else view.apps[app].first_row
-        while row >= 0:
-            asked += view.rows[row].count
-            row = view.rows[row].next
-        group = view.apps[app].first_group
-        while group >= 0:
-            if view.groups[group].running > 0:
-                running += view.groups[group].running
-                rate += demand_of(view.group_amounts, group, totals)
-            group = view.groups[group].next
-        jobs[app].tested_ms += jobs[app].running * elapsed_ms
-        jobs[app].service_ms += jobs[app].rate * elapsed_ms
-        jobs[app].ended += max(jobs[app].open - asked - running, 0.0)
-        jobs[app].open, jobs[app].running, jobs[app].rate = asked + running, running, rate
+@inner
+def measure(view: View, jobs: Records, app: int, totals: F64, elapsed_ms: float) -> None:
+    """Update the progress of an application."""
+    asked, running, rate = 0.0, 0.0, 0.0
+    row = -1 if view.apps[app].awaiting_am else view.apps[app].first_row
+    while row >= 0:
+        asked += view.rows[row].count
+        row = view.rows[row].next
+    group = view.apps[app].first_group
+    while group >= 0:
+        if view.groups[group].running > 0:
+            running += view.groups[group].running
+            rate += demand_of(view.group_amounts, group, totals)
+        group = view.groups[group].next
+    jobs[app].tested_ms += jobs[app].running * elapsed_ms
+    jobs[app].service_ms += jobs[app].rate * elapsed_ms
+    jobs[app].ended += max(jobs[app].open - asked - running, 0.0)
+    jobs[app].open, jobs[app].running, jobs[app].rate = asked + running, running, rate
 
 
 @inner
@@ -121,16 +124,23 @@ def task_ms(jobs: Records, app: int, classes: F64, of_class: F64, weight: float)
 
 
 @kernel
-def durations_on_test(view: View, jobs: Records, classes: F64, of_class: F64, weight: float, found: Durations) -> None:
-    """Set the durations of requested and running tasks; skip applications that are not measured yet."""
+def durations_on_test(
+    view: View, jobs: Records, classes: F64, of_class: F64, weight: float, each_ms: F64, found: Durations
+) -> None:
+    """Set the durations of requested and running tasks, NaN where the application is not measured yet.
+
+    ``each_ms`` takes the task duration of each application.
+    """
+    for app in range(len(jobs)):
+        each_ms[app] = task_ms(jobs, app, classes, of_class, weight) if jobs[app].general > 0.0 else nan
     for row in range(found.rows):
         app = view.rows[row].application
-        if 0 <= app < len(jobs) and jobs[app].general > 0.0:
-            found.rows_ms[row] = task_ms(jobs, app, classes, of_class, weight)
+        if 0 <= app < len(jobs):
+            found.rows_ms[row] = each_ms[app]
     for group in range(found.groups):
         app = view.groups[group].application
-        if 0 <= app < len(jobs) and jobs[app].general > 0.0:
-            found.groups_ms[group] = task_ms(jobs, app, classes, of_class, weight)
+        if 0 <= app < len(jobs):
+            found.groups_ms[group] = each_ms[app]
 
 
 @inner
@@ -371,12 +381,12 @@ class Progress(Keeper):
         self.jobs.reserve(len(cluster.apps.at))
         which, jobs = cluster.apps.in_use(), self.jobs.at
         changes = np.zeros(len(which), np.uint8)
-        if find_changes(cluster.apps.at, jobs, which, changes) > 0:
-            ended = which[changes == ENDED]
+        if measure_progress(view, jobs, which, totals, self.elapsed_ms, changes) > 0:
+            ended, new = which[changes == ENDED], which[changes == NEW]
             self._learn(cluster, cluster.apps.at[ended], jobs[ended])
-            for app in which[changes == NEW].tolist():
+            for app in new.tolist():
                 self._meet(cluster, app)
-        measure_progress(view, jobs, which, totals, self.elapsed_ms)
+            measure_progress(view, jobs, new, totals, self.elapsed_ms, changes)
 
     def of_class(self, prior_ms: float) -> F64:
         """Return the log task time of each size class."""
@@ -492,8 +502,10 @@ class TimeOnTestEstimate(Estimate):
     def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
         """Set the estimates; hints take precedence."""
         of_class = self.kept.of_class(self.default_ms)
-        durations_on_test(view, self.kept.jobs.at, CLASSES, of_class, self._weight, found)
-        hinted_durations(view, found)
+        jobs = self.kept.jobs.at
+        durations_on_test(view, jobs, CLASSES, of_class, self._weight, np.empty(len(jobs)), found)
+        if found.hints > 0:
+            hinted_durations(view, found)
 
 
 class FairFinishOrder(Order):
