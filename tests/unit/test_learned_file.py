@@ -7,8 +7,10 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from tests.support.optional import present
 from tests.unit.test_live_policies import Conversation, described
@@ -173,3 +175,25 @@ def test_that_the_file_cannot_be_written_is_said_until_it_can(kept: Path, caplog
     file.save(state)
     assert file.warnings() == ()
     assert (taken / FILE).read_bytes() == kept.read_bytes()
+
+
+def test_a_fault_of_the_state_is_a_warning_until_a_state_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, answers = LearnedFile(tmp_path / FILE), [ValueError("no such row"), LearnedState(np.zeros(1, np.uint8))]
+    seen: list[tuple[str, ...]] = []
+
+    def state(_: object) -> object:
+        if isinstance(answer := answers.pop(0), Exception):
+            raise answer
+        return answer
+
+    def sleep(_: float) -> None:
+        seen.append(tuple(file.warnings()))
+        if not answers:
+            raise InterruptedError
+
+    monkeypatch.setattr("treadle.live.learned_file.time.sleep", sleep)
+    with pytest.raises(InterruptedError):
+        file.keep(cast(Session, SimpleNamespace(with_engine=state)))
+    assert seen == [(), ("the policy's state will not outlive the sidecar: ValueError: no such row",), ()]

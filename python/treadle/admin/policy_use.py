@@ -42,17 +42,18 @@ _POLL_S: Final = 0.2
 _NAME: Final = "refreshQueues: "
 
 
-def configured_file(rm: str, ca: Path | None = None) -> Path:
-    """Return the treadle.yaml that a ResourceManager's engine reads.
+def configured_file(rm: str, ca: Path | None = None, *, has_config: bool = True) -> Path:
+    """Return the treadle.yaml that a ResourceManager's engine reads; ``has_config``: the command has --config.
 
     Raises:
         UserError: the ResourceManager does not report it.
     """
     value = property_of(rm, CONFIG_KEY, ca)
     if not value:
+        other = "name the engine's treadle.yaml with --config, or " * has_config
         raise UserError(
-            f"{address_of(rm)}/conf does not say what {CONFIG_KEY} is; name the engine's treadle.yaml with --config, "
-            "or set that key in treadle-site.xml or yarn-site.xml and restart the ResourceManager"
+            f"{address_of(rm)}/conf does not say what {CONFIG_KEY} is; {other}set that key in treadle-site.xml or "
+            "yarn-site.xml and restart the ResourceManager"
         )
     return Path(value)
 

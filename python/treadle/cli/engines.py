@@ -87,7 +87,7 @@ def _owners(rm: str, ca: Path | None) -> dict[str, Any]:
     from treadle.admin.policy_use import configured_file
     from treadle.cli.explain import ask_sidecar, state_places
 
-    answer = ask_sidecar(state_places(configured_file(rm, ca)), {"engines": True})
+    answer = ask_sidecar(state_places(configured_file(rm, ca, has_config=False)), {"engines": True})
     if "applications" not in answer:
         raise UserError(f"the sidecar does not say who serves what: {answer.get('error', 'it answers something else')}")
     return dict(answer["applications"])

@@ -71,7 +71,12 @@ class LearnedFile(Listener):
         """Save the state of the session's policy every few seconds, if it has one."""
         while True:
             time.sleep(SAVE_EVERY_S)
-            state = session.with_engine(Engine.learned)
+            try:
+                state = session.with_engine(Engine.learned)
+            except Exception as error:  # the next state may have no such fault
+                _log.debug("a fault of the policy's state", exc_info=True)
+                self._cannot_save(f"{type(error).__name__}: {error}")
+                continue
             if state is not None:
                 self.save(state)
 
@@ -82,10 +87,13 @@ class LearnedFile(Listener):
             write_whole(self._path, state.content.tobytes())
             self._unsaved = ""
         except OSError as error:
-            text = f"the policy's state will not outlive the sidecar: {self._path}: {error.strerror}"
-            if text != self._unsaved:
-                _log.warning("%s", text)
-            self._unsaved = text
+            self._cannot_save(f"{self._path}: {error.strerror}")
+
+    def _cannot_save(self, why: str) -> None:
+        text = f"the policy's state will not outlive the sidecar: {why}"
+        if text != self._unsaved:
+            _log.warning("%s", text)
+        self._unsaved = text
 
     def _lose(self, why: str) -> None:
         self._lost = f"the policy's earlier state is lost: {self._path}: {why}"
