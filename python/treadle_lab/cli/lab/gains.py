@@ -46,7 +46,7 @@ def gains(
 ) -> None:
     """Compare policies with YARN's fair ordering on the workloads that clusters run.
 
-    With --on sls fair-finish alone plays Google's jobs on a real ResourceManager, and in the simulator beside it.
+    With --on sls fair-finish alone plays Google's jobs, on a real ResourceManager and in the simulator.
     """
     if on is SimulatorKind.SLS:
         if quick or policy is not None or processes or kept is not None or page is not None or plot is not None:
