@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -166,9 +166,8 @@ class _StarvationCheck:
         amounts = self._view.limit_amounts[queues, partition]
         return np.asarray((amounts[..., USED, :] + amounts[..., ASSUMED, :]) * self._rates[partition], np.float64)
 
-    def _guaranteed(self, queues: int | I64, partition: int) -> F64:
-        amounts = self._view.limit_amounts[queues, partition, GUARANTEED] * self._rates[partition]
-        return np.asarray(amounts.max(axis=-1), np.float64)
+    def _guaranteed(self, queues: int | I64, partition: int) -> Any:
+        return (self._view.limit_amounts[queues, partition, GUARANTEED] * self._rates[partition]).max(axis=-1)
 
     def _entitled(self, partition: int) -> F64:
         """Return the entitlement of each queue: by weights of the policy's tree, otherwise the RM's guarantee."""
