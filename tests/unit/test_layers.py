@@ -146,7 +146,7 @@ LABORATORY = {
     "demo": {"minicluster"},
     "bench": {"harness", "rows", "sls"},
     "plots": {"rows"},
-    "gains": {"dags", "harness", "plots", "rows", "sls"},
+    "gains": {"dags", "harness", "plots", "rows"},
     "papers": LAB_TOOLS | {"sls"},
     "docs": LAB_TOOLS | {"papers"},
 }
