@@ -504,7 +504,7 @@ class TimeOnTestEstimate(Estimate):
         of_class = self.kept.of_class(self.default_ms)
         jobs = self.kept.jobs.at
         durations_on_test(view, jobs, CLASSES, of_class, self._weight, np.empty(len(jobs)), found)
-        if found.hints > 0:
+        if found.hints > 0:  # a call with nothing to do takes time too, in each decision
             hinted_durations(view, found)
 
 
