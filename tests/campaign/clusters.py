@@ -83,7 +83,7 @@ class Jobs:
             self.running.remove(job)
             self.work.add("jobs")
             told = "" if status == "SUCCEEDED" else str(job.application().get("diagnostics", ""))
-            if self.work.counts["nodes_lost"] and all(each in told for each in ENDED_WITH_NODE):
+            if self.work.counts["nodes_lost"] and ended_with_node(told):
                 self.work.add("jobs_ended_with_node")
             elif status != "SUCCEEDED":
                 self.work.find(f"{job.name} ({job.application_id}) ended as {status}: {told[:800]}")
@@ -130,8 +130,9 @@ class Jobs:
         return self.numbers.choice((1_500, 6_000, 15_000))
 
 
-ENDED_WITH_NODE = "local limit is =1", "Container released on a *lost* node"
-"""Diagnostics of an application whose only attempt, as of Spark's clients, was on a lost node: YARN makes no second."""
+def ended_with_node(diagnostics: str) -> bool:
+    """Tell whether an application's only attempt, as of Spark's clients, was on a lost node: YARN makes no second."""
+    return all(each in diagnostics for each in ("local limit is =1", "Container released on a *lost* node"))
 
 
 def _tail(job: Job) -> str:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.campaign.clusters import ended_with_node
 from tests.campaign.ledger import Ledger
 from tests.campaign.page import PAGE, figures
 from tests.campaign.slices import Slice
@@ -107,3 +108,15 @@ def test_a_container_that_nothing_explains_without_the_engine_is_a_finding() -> 
     assert [finding["what"] for finding in work.findings] == [
         "1 containers were placed without the engine, unexplained: LeaseHeld 1 < CapacityScheduler#submit"
     ]
+
+
+def test_a_job_whose_only_attempt_was_on_a_lost_node_is_no_finding() -> None:
+    told = (
+        "Application application_1_0009 failed 1 times (global limit =2; local limit is ={}) due to AM Container for "
+        "appattempt_1_0009_000001 exited with  exitCode: -100 Failing this attempt.Diagnostics: {}For more output"
+    )
+    lost = "Container released on a *lost* node"
+
+    assert ended_with_node(told.format(1, lost))
+    assert not ended_with_node(told.format(2, lost))
+    assert not ended_with_node(told.format(1, "Container killed by the ApplicationMaster."))
