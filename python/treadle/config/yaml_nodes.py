@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path as FilePath
-from typing import Any, Final
+from typing import Any, Final, TypeVar, get_origin
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from treadle.errors import ConfigError, Problem
+from treadle.errors import ConfigError, Problem, unknown
 from treadle.files import read_regular
 
 Path = tuple[str | int, ...]
@@ -59,8 +60,68 @@ def _too_long() -> Problem:
 
 NO_NAME: Final = "is not a key, since YAML does not read it as a text; write a name, or quotes"
 
+M = TypeVar("M", bound=BaseModel)
 
-def holder_of_key(detail: ErrorDetails) -> tuple[Any, ...] | None:
+
+def parse_model(
+    document: YamlDocument, kind: type[M], page: str, sections: str, remedies: Mapping[str, str] | None = None
+) -> M:
+    """Return a document as a model.
+
+    Args:
+        document: the document
+        kind: the model; unknown keys are errors
+        page: documents the file
+        sections: what there is in a document, for errors
+        remedies: what to write, by pydantic's kind of error; by section where it is not a mapping
+
+    Raises:
+        ConfigError: something in it is wrong.
+    """
+    if not isinstance(document.value, dict):
+        raise ConfigError(document.file, [document.problem((), f"is not a mapping; write {sections} ({page})")])
+    try:
+        return kind.model_validate(document.value)
+    except ValidationError as error:
+        details, other = details_of(error), remedies or {}
+        holders = dict.fromkeys(place for each in details if (place := _holder_of_key(each)) is not None)
+        problems = [document.problem((*place, key), NO_NAME) for place in holders for key in document.no_names(place)]
+        problems += [
+            document.problem(each["loc"], _explain(each, kind, page, other))
+            for each in details
+            if _holder_of_key(each) is None
+        ]
+        raise ConfigError(document.file, problems) from error
+
+
+def _explain(detail: ErrorDetails, kind: type[BaseModel], page: str, remedies: Mapping[str, str]) -> str:
+    """Return the error of a value and the allowed values, in one line."""
+    place = detail["loc"]
+    if detail["type"] == "extra_forbidden":
+        known = _fields(kind, place[:-1])
+        return unknown(str(place[-1]), known) if known else "is not known here; take it out"
+    remedy = remedies.get(str(place[0]) if detail["type"] == "model_type" else detail["type"])
+    return f"{detail['input']!r}; {remedy}" if remedy else explained(detail, page)
+
+
+def _fields(kind: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
+    """Return the valid fields at a location of a model, if they can be determined."""
+    model: Any = kind
+    named = False
+    for step in path:
+        if isinstance(step, int) or named:
+            named = False
+            continue
+        annotation = model.model_fields[step].annotation if step in model.model_fields else None
+        inside = [annotation, *getattr(annotation, "__args__", ())]
+        models = [each for each in inside if isinstance(each, type) and issubclass(each, BaseModel)]
+        if not models:
+            return []
+        model, named = models[0], get_origin(annotation) is dict
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _holder_of_key(detail: ErrorDetails) -> tuple[Any, ...] | None:
     """Return the path of a mapping with a key that is not a text, from a pydantic error; None for other errors."""
     place, kind = tuple(detail["loc"]), detail["type"]
     if kind == "invalid_key":

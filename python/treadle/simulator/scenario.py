@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_origin
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from treadle.compiled.array_types import I64
 from treadle.config.trust import untrusted
-from treadle.config.yaml_nodes import NO_NAME, YamlDocument, details_of, explained, holder_of_key
+from treadle.config.yaml_nodes import YamlDocument, parse_model
 from treadle.constraints import ExpressionError, parse
 from treadle.dag import Stage as DagStage
 from treadle.dag import ordered
-from treadle.errors import ConfigError, Problem, UserError, unknown
+from treadle.errors import ConfigError, UserError, unknown
 from treadle.workload import generate
 from treadle.workload.formats import GENERATORS, function_of_file, made, offered_function, place_of, read_workload
 from treadle.workload.generate import poisson
@@ -381,17 +381,7 @@ def parse_scenario(file: str, text: str, *, trust_code: bool = False) -> Scenari
         ConfigError: something in it is wrong; ``file`` is its name in the error.
     """
     document = YamlDocument(file, text)
-    if not isinstance(document.value, dict):
-        text = "is not a mapping; write cluster:, queues:, workload: (docs/scenarios.md)"
-        raise ConfigError(file, [Problem(1, "", text)])
-    try:
-        scenario = ScenarioModel.model_validate(document.value)
-    except ValidationError as error:
-        details = details_of(error)
-        holders = dict.fromkeys(place for each in details if (place := holder_of_key(each)) is not None)
-        problems = [document.problem((*place, key), NO_NAME) for place in holders for key in document.no_names(place)]
-        problems += [document.problem(each["loc"], _explain(each)) for each in details if holder_of_key(each) is None]
-        raise ConfigError(file, problems) from error
+    scenario = parse_model(document, ScenarioModel, "docs/scenarios.md", "cluster:, queues:, workload:")
     if not trust_code:
         _refuse_code(scenario.workload, document)
     return scenario
@@ -403,31 +393,6 @@ def _refuse_code(workload: WorkloadChoice, document: YamlDocument) -> None:
     for path, name in ((("own", "file"), own), (("format",), reader)):
         if name:
             raise ConfigError(document.file, [document.problem(("workload", *path), untrusted(name))])
-
-
-def _explain(detail: Any) -> str:
-    """Return the error of a value and the allowed values, in one line."""
-    if detail["type"] == "extra_forbidden":
-        known = _fields(detail["loc"][:-1])
-        return unknown(str(detail["loc"][-1]), known) if known else "is not known here; take it out"
-    return explained(detail, "docs/scenarios.md")
-
-
-def _fields(path: tuple[Any, ...]) -> list[str]:
-    """Return the valid fields at a location of a scenario, if they can be determined."""
-    model: Any = ScenarioModel
-    named = False
-    for step in path:
-        if isinstance(step, int) or named:
-            named = False
-            continue
-        annotation = model.model_fields[step].annotation if step in model.model_fields else None
-        inside = [annotation, *getattr(annotation, "__args__", ())]
-        models = [each for each in inside if isinstance(each, type) and issubclass(each, Model)]
-        if not models:
-            return []
-        model, named = models[0], get_origin(annotation) is dict
-    return list(model.model_fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,23 +21,23 @@ from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
 from treadle.config.text import with_absolute_paths
 from treadle.config.trust import untrusted
-from treadle.config.yaml_nodes import YamlDocument, details_of, explained, text_of
-from treadle.errors import ConfigError, Problem, UserError, unknown
+from treadle.config.yaml_nodes import YamlDocument, parse_model, text_of
+from treadle.errors import ConfigError, Problem, UserError
 from treadle.files import read_regular
 from treadle.policy.catalogue import register_parts
 from treadle.record.files import segments
 from treadle.replay.model import reduce
 from treadle.replay.seen import read_recorded
 from treadle.shipped import find_policy
-from treadle.simulate.batch import Scenario, check_trees
+from treadle.simulate.batch import SEED_MAX, Scenario, check_trees
 from treadle.simulator.engines_simulation import with_engines
-from treadle.simulator.scenario import ScenarioModel, parse_scenario
+from treadle.simulator.scenario import parse_scenario
 from treadle.sweep.runs import Line, has_content, write_at_once
 from treadle.wire.schema import WireError
 from treadle.workload.formats import FORMATS, GENERATORS, READERS, offered, place_of, recognised, write_own
@@ -161,21 +161,15 @@ def _key(place: Any, step: str, path: str, here: str) -> str | int:
     return int(step)
 
 
-SEED_MAX: Final = 2**31
-
-_FORMS: Final = {
+_REMEDIES: Final = {
     "scenarios": "write a file, or {scenario: FILE, set: {...}}, or {recording: DIR, set: {...}}",
     "policies": "write a file or a name, or {policy: FILE, set: {...}}",
     "search": "write {kind: grid} or {kind: random, policies: N}",
-}
-"""Syntax of each section."""
-_REMEDIES: Final = {
     "tuple_type": "write a list: [...]",
     "dict_type": "write {PATH OF A SETTING: [VALUES]}",
     "string_type": "write a text",
     "string_too_short": "write a file or a name",
 }
-"""By kind of error."""
 
 
 class Section(BaseModel):
@@ -288,43 +282,7 @@ def read_sweep(file: Path) -> Sweep:
         ConfigError: it cannot be read, or it has errors: the message names line, field and remedy.
     """
     document = YamlDocument(str(file), text_of(file))
-    if not isinstance(document.value, dict):
-        remedy = "is not a mapping; write scenarios: and policies: (docs/sweeps.md)"
-        raise ConfigError(str(file), [Problem(1, "", remedy)])
-    try:
-        return Sweep.model_validate(document.value)
-    except ValidationError as error:
-        problems = [document.problem(_place(each["loc"]), _explain(each)) for each in details_of(error)]
-        raise ConfigError(str(file), problems) from error
-
-
-def _place(place: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a location as it is in the file: a key that is not a text itself."""
-    steps = place[:-1] if place[-1:] == ("[key]",) else place
-    listed = steps[:1] in (("scenarios",), ("policies",))
-    return tuple(step if listed and at == 1 else str(step) for at, step in enumerate(steps))
-
-
-def _explain(detail: Any) -> str:
-    """Return the error of a value and the allowed values, in one line."""
-    place, kind = detail["loc"], detail["type"]
-    if kind == "extra_forbidden":
-        return unknown(str(place[-1]), _fields(place[:-1]))
-    if kind == "invalid_key":
-        return f"is not a text; write one of {', '.join(_fields(place[:-1]))}"
-    if place[-1:] == ("[key]",):
-        return "is not a text; write the path of a setting, such as policy.order.kind"
-    if kind in _REMEDIES:
-        return f"{detail['input']!r}; {_REMEDIES[kind]}"
-    if kind == "model_type":
-        return f"{detail['input']!r}; {_FORMS[place[0]]}"
-    return explained(detail, "docs/sweeps.md")
-
-
-def _fields(place: tuple[Any, ...]) -> list[str]:
-    kinds: dict[str, type[Section]] = {"scenarios": VariedScenario, "policies": VariedPolicy, "search": Search}
-    fields = (kinds[place[0]] if place else Sweep).model_fields
-    return [field.alias or name for name, field in fields.items()]
+    return parse_model(document, Sweep, "docs/sweeps.md", "scenarios: and policies:", _REMEDIES)
 
 
 BESIDE: Final = ("google", "tpch")
@@ -532,7 +490,9 @@ def plan_of(sweep: Sweep, file: Path, inputs: Inputs, *, trust_code: bool = Fals
         model = parse_scenario(scenario.name, scenario.text, trust_code=trust_code)
         for policy, own in zip(policies, settings, strict=True):
             try:
-                whole = _with_engines(model, own, scenario, inputs, trust_code=trust_code)
+                parse_engines = partial(with_engines, model, own, trust_code=trust_code)
+                file_of_engines = str(inputs.folder / "scenario.yaml")
+                whole = _relabelled(scenario.name, parse_engines, file_of_engines, scenario.text)
                 check_trees(replace(whole, source=None), model, scenario.name)
             except UserError as error:
                 raise UserError(f"{policy.name}: {error}") from error
@@ -649,15 +609,6 @@ def _changed(document: Any, point: Point, label: str) -> dict[str, Any]:
         return with_settings(document, point)
     except UserError as error:
         raise UserError(f"{label}: {error}") from error
-
-
-def _with_engines(
-    model: ScenarioModel, own: Settings, scenario: Variant, inputs: Inputs, *, trust_code: bool
-) -> Settings:
-    def parse(file: str, text: str) -> Settings:
-        return with_engines(model, own, file, text, trust_code=trust_code)
-
-    return _relabelled(scenario.name, parse, str(inputs.folder / "scenario.yaml"), scenario.text)
 
 
 def _relabelled(label: str, parse: Callable[[str, str], T], file: str, text: str) -> T:
