@@ -9,6 +9,7 @@ import numpy as np
 
 from treadle.events import Fate
 from treadle.simulator.build import build
+from treadle.simulator.feed import Feed
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import rm_settings
@@ -23,13 +24,20 @@ LIMIT: Final = 512
 """Proposals that an answer may begin with."""
 
 
+def begin_again(rm: SimulatedRM) -> None:
+    """Let the next frame be a snapshot; it brings the texts of resources and settings too, which frames refer to."""
+    rm._feed = Feed(rm._built, rm._settings, False, None)
+    for text in (*rm._built.resources, "Mi", *(text for pair in rm._settings.items() for text in pair)):
+        rm._feed._text(text)
+
+
 class FramedRM:
     """A ResourceManager that has begun; its frames come in order, the first one is a snapshot."""
 
     def __init__(self, scenario: ScenarioModel, folder: Path, settings: dict[str, str]) -> None:
         """Build the cluster; ``folder`` is where the scenario's files lie, ``settings`` are added to its own."""
         self.rm = SimulatedRM(build(scenario, jobs_of(scenario, folder, 1), 1), rm_settings(scenario) | settings)
-        self.rm.begin_again()
+        begin_again(self.rm)
         self.sequence = 0
         self._encoder = FrameEncoder()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tests.support.framed_rm import begin_again
+
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.errors import ConfigError, Problem
@@ -101,7 +103,7 @@ class WiredEngine(Listener):
         self.recorder.work_off()
         answer = decode_answer(said, limit)
         if answer.resend and self.rm is not None:
-            self.rm.begin_again()
+            begin_again(self.rm)
         return answer.proposals
 
     @property
@@ -135,7 +137,7 @@ def wired(
     simulation = Simulation(scenario, workload, settings, 1, check=False)
     engine = WiredEngine(settings, recorder, watch)
     engine.rm = simulation.rm
-    simulation.rm.begin_again()
+    begin_again(simulation.rm)
     replaced: Any = engine
     simulation.engine = replaced
     return simulation, engine

@@ -54,9 +54,9 @@ from treadle.simulate.comparison import (
     tried_lines,
     write_tables,
 )
-from treadle.simulator.engines_simulation import warm_up_all
 from treadle.simulator.measure import EngineFigures
 from treadle.simulator.results import FailedRun, Summary, as_json, without_nan
+from treadle.simulator.simulation import warm_up
 from treadle.tables import empty_table
 
 
@@ -123,7 +123,7 @@ def try_against_fair(file: Path, output: Output) -> None:
     )
     with compiling():
         for each in (settings, read_settings(find_policy(TRIED_AGAINST))):
-            warm_up_all(each)
+            warm_up(each)
     words, document = [], []
     for title, lines in tried_lines(name, settings):
         with counted_progress("runs") as bar:
@@ -226,7 +226,7 @@ def simulate(scenario: Path, policy: list[str], places: OutputPaths, options: Si
         with compiling():
             for name, settings in policies:
                 with _failing(name, work.broken, keep_going=options.keep_going):
-                    warm_up_all(settings)
+                    warm_up(settings)
         work.run(policies)
         _report(work, places)
     except KeyboardInterrupt:

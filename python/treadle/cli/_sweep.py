@@ -27,7 +27,7 @@ from treadle.cli._options import check_writable, writing
 from treadle.errors import counted
 from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulate.comparison import FEW, Interval
-from treadle.simulator.engines_simulation import warm_up_all
+from treadle.simulator.simulation import warm_up
 from treadle.sweep.plan import Inputs, Plan, plan_of, read_sweep
 from treadle.sweep.report import MEAN, Cell, SweepReport, report_of
 from treadle.sweep.runs import Done, Line, ResultCache, Runs, run_line, run_locally
@@ -130,7 +130,7 @@ def _compile(plan: Plan, wanted: set[str]) -> None:
         if policy.text in wanted and parts not in seen:
             seen.add(parts)
             with suppress(PolicyFailedError):  # its runs report the failure
-                warm_up_all(settings)
+                warm_up(settings)
 
 
 def _counted(running: Iterator[Done], total: int) -> Iterator[Done]:

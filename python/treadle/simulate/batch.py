@@ -26,7 +26,7 @@ from treadle.policy.catalogue import register_parts
 from treadle.policy.shares.tree import TreeNode, TreeParameters
 from treadle.policy.user_parts import PolicyFailedError
 from treadle.shipped import find_policy
-from treadle.simulator.engines_simulation import simulation_of, warm_up_all, with_engines
+from treadle.simulator.engines_simulation import EnginesSimulation, with_engines
 from treadle.simulator.results import (
     TASK,
     FailedRun,
@@ -34,11 +34,19 @@ from treadle.simulator.results import (
     job_records,
     node_records,
     queue_records,
+    statistic_of,
     summarise,
     task_records,
 )
 from treadle.simulator.scenario import ScenarioModel, jobs_of, leaves_of, parse_scenario
-from treadle.simulator.simulation import Progress, SimulatedRun, check_possible, unfinished_warning
+from treadle.simulator.simulation import (
+    Progress,
+    SimulatedRun,
+    Simulation,
+    check_possible,
+    unfinished_warning,
+    warm_up,
+)
 from treadle.workload.job import Workload
 
 SIZES: Final = ((1, "1 to 10 tasks"), (11, "11 to 100"), (101, "101 to 1,000"), (1001, "over 1,000"))
@@ -69,7 +77,7 @@ def slowdown(jobs: Table) -> F64:
 
 def size_of(tasks: int) -> str:
     """Return the name of the class of a job with this many tasks."""
-    return next((name for least, name in reversed(SIZES) if tasks >= least), SIZES[0][1])
+    return str(size_classes({"tasks": [tasks]})[0])
 
 
 def size_classes(jobs: Table) -> Any:
@@ -93,16 +101,12 @@ def figures_of(jobs: Table) -> dict[str, float]:
     classes = size_classes(jobs)
     groups = {"": np.ones(len(took), bool)} | {name: classes == name for _, name in SIZES}
     return {
-        f"{what}, {statistic}{', ' * bool(name)}{name}": _statistic(values[inside & np.isfinite(values)], part)
+        f"{what}, {statistic}{', ' * bool(name)}{name}": statistic_of(values[inside], part)
         for name, inside in groups.items()
         for what, values in quantities.items()
         for statistic, part in STATISTICS.items()
         if (inside & np.isfinite(values)).any()
     }
-
-
-def _statistic(values: F64, part: int | None) -> float:
-    return float(values.mean() if part is None else np.percentile(values, part))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -409,7 +413,8 @@ def run_line(line: RunSpec, progress: Progress | None = None) -> Outcome:
     check_trees(line.settings, line.scenario.model, line.scenario.file)
     try:
         workload = _jobs(line.scenario, line.seed)
-        simulation = simulation_of(line.scenario.model, workload, line.settings, line.seed, check=line.check)
+        kind = EnginesSimulation if line.settings.engines else Simulation
+        simulation = kind(line.scenario.model, workload, line.settings, line.seed, check=line.check)
         if not line.allow_impossible:
             check_possible(simulation.built)
         run = simulation.run(progress)
@@ -556,7 +561,7 @@ def simulate_all(
     cores = (os.cpu_count() or 1) if jobs is None else jobs
     if cores > 1:
         for _, settings in chosen:  # so that not every process compiles the same
-            warm_up_all(settings)
+            warm_up(settings)
     return [finished(outcome) for outcome in run_lines(lines, cores)]
 
 

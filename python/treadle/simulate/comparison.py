@@ -35,7 +35,7 @@ from treadle.simulate.batch import (
     size_classes,
     slowdown,
 )
-from treadle.simulator.results import Summary
+from treadle.simulator.results import Summary, statistic_of
 
 FEW: Final = 10
 """With fewer seeds than this an interval is unreliable: one outlier may determine it."""
@@ -402,39 +402,22 @@ def _groups(tables: Mapping[int, Table]) -> Iterator[tuple[str, str, Any]]:
 def _slowdown(policy: str, by: str, group: str, chosen: Sequence[tuple[Table, Any]]) -> Slowdown:
     slow = [slowdown(table)[mask] for table, mask in chosen]
     took = [completion_s(table)[mask] for table, mask in chosen]
-    return Slowdown(
-        policy,
-        by,
-        group,
-        sum(int(np.isfinite(each).sum()) for each in took),
-        interval_of([_mean(each) for each in slow]),
-        interval_of([_quantile(each, 0.5) for each in slow]),
-        interval_of([_quantile(each, 0.99) for each in slow]),
-        interval_of([_mean(each) for each in took]),
-    )
+    jobs = sum(int(np.isfinite(each).sum()) for each in took)
+    mean, p50, p99 = (interval_of([statistic_of(each, part) for each in slow]) for part in (None, 50, 99))
+    return Slowdown(policy, by, group, jobs, mean, p50, p99, interval_of([statistic_of(each) for each in took]))
 
 
 def _pair(policy: str, other: str, tables: Mapping[int, Table], others: Mapping[int, Table]) -> Pair:
     pairs = [_well(tables[seed], others[seed]) for seed in sorted(set(tables) & set(others))]
     times = [(completion_s(mine), completion_s(its)) for mine, its in pairs]
-    return Pair(
-        policy,
-        other,
-        sum(len(mine) for mine, _ in times),
-        interval_of_ratio([_mean(mine) for mine, _ in times], [_mean(its) for _, its in times]),
-        interval_of_ratio([_quantile(mine, 0.99) for mine, _ in times], [_quantile(its, 0.99) for _, its in times]),
-        interval_of([float((mine < its).mean()) if len(mine) else float("nan") for mine, its in times]),
+    mean, p99 = (
+        interval_of_ratio(
+            [statistic_of(mine, part) for mine, _ in times], [statistic_of(its, part) for _, its in times]
+        )
+        for part in (None, 99)
     )
-
-
-def _mean(values: F64) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
-
-
-def _quantile(values: F64, share: float) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.quantile(known, share)) if len(known) else float("nan")
+    sooner = interval_of([float((mine < its).mean()) if len(mine) else float("nan") for mine, its in times])
+    return Pair(policy, other, sum(len(mine) for mine, _ in times), mean, p99, sooner)
 
 
 def as_rows(records: Sequence[Slowdown | Pair]) -> list[dict[str, Any]]:

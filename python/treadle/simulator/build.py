@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from math import ceil
 from typing import Any, Final, NamedTuple
 
@@ -55,9 +55,8 @@ class Bound(NamedTuple):
         return ";".join(filter(None, (self.prefer_by_tag, self.prefer)))
 
 
-@dataclass(frozen=True, slots=True)
-class Flat:
-    """The tables that depend on the jobs."""
+class Flat(NamedTuple):
+    """The tables that depend on the jobs, by their names in `State`."""
 
     apps: Records
     rows: Records
@@ -68,8 +67,6 @@ class Flat:
     task_places: I32
     places: Records
     place_tasks: I32
-    bounds: tuple[Bound, ...]
-    """Requirements and preferences of rows, by the number in ``rows["bound"]``."""
 
 
 @dataclass(slots=True)
@@ -106,9 +103,8 @@ class _Tables:
             nodes: index of each node by name
             racks: of each node, shape (nodes,)
         """
-        self._tree, self._amounts, self._master, self._slots = tree, amounts, master, slots
+        self._leaf, self._amounts, self._master, self._slots = cache(tree.leaf), amounts, master, slots
         self._nodes, self._racks = nodes, racks
-        self._queue_of: dict[str, int] = {}
         self._shapes: dict[tuple[int, Framework, StageOrder | None], list[_Row]] = {}
         self._apps: list[dict[str, int]] = []
         self._rows: list[dict[str, int]] = []
@@ -119,7 +115,8 @@ class _Tables:
         self._owners: list[tuple[int, int, int]] = []
         self._hosts: list[tuple[int, int, tuple[tuple[str, ...], ...]]] = []
         self._tasks = 0
-        self._bounds: dict[Bound, int] = {}
+        self.bounds: dict[Bound, int] = {}
+        """The requirements and preferences of rows, with the number in ``rows["bound"]``."""
 
     def add(self, job: Job, order: StageOrder | None) -> None:
         """Add a job; ``order`` has which vertices of a Tez job come first, None for Tez's own order.
@@ -131,13 +128,11 @@ class _Tables:
             raise UserError(f"job {job.id}: a tag cannot be read: {wrong}")
         rows = self._shape(job, order)
         app, first = len(self._apps), len(self._rows)
-        if job.queue not in self._queue_of:
-            self._queue_of[job.queue] = self._tree.leaf(job.queue)
         stages = {row.stage.id: first + at for at, row in enumerate(rows) if row.stage is not None and _own(row)}
         self._apps.append(
             {
                 "arrival_ms": job.arrival_ms,
-                "queue": self._queue_of[job.queue],
+                "queue": self._leaf(job.queue),
                 "first_row": first,
                 "rows": len(rows),
                 "stages_left": len(stages),
@@ -177,7 +172,7 @@ class _Tables:
             ";".join(one.text() for one in preference.required.predicates),
             ";".join(one.text() for one in preference.preferred),
         )
-        return self._bounds.setdefault(bound, len(self._bounds)) if any(bound) else -1
+        return self.bounds.setdefault(bound, len(self.bounds)) if any(bound) else -1
 
     def _add_row(self, app: int, number: int, key: int, row: _Row, stages: dict[int, int]) -> None:
         own = _own(row)
@@ -213,11 +208,9 @@ class _Tables:
     def _shape(self, job: Job, order: StageOrder | None) -> list[_Row]:
         """Return the rows of a job; jobs with the same DAG and order have the same."""
         shape = id(job.dag), job.framework, order
-        known = self._shapes.get(shape)
-        if known is None:
-            known = self._rows_of(job.dag, job.framework, order)
-            self._shapes[shape] = known
-        return known
+        if shape not in self._shapes:
+            self._shapes[shape] = self._rows_of(job.dag, job.framework, order)
+        return self._shapes[shape]
 
     def _rows_of(self, dag: Dag, framework: Framework, order: StageOrder | None) -> list[_Row]:
         rows = [] if self._master is None else [_Row(RowKind.MASTER, 0, self._master)]
@@ -246,7 +239,7 @@ class _Tables:
                 rows.append(_Row(RowKind.RETRIES, again, capability, stage))
         return rows
 
-    def finish(self, rack_count: int) -> Flat:
+    def finish(self) -> Flat:
         """Return the tables."""
         apps = _records(tables.APPLICATION, self._apps)
         for name in ("started_ms", "finish_ms", "beat_ms", "starved_ms", "next_pending", "first_container"):
@@ -268,22 +261,12 @@ class _Tables:
             tasks["waits"] = np.repeat(waits, count)
         tasks["next"] = tasks["before"] = tasks["container"] = tasks["list"] = -1
         tasks["begin_ms"] = tasks["end_ms"] = tasks["node"] = -1
-        places, task_places, place_tasks = self._places(rows, tasks, rack_count)
-        return Flat(
-            apps,
-            rows,
-            np.array(self._capability, np.int64).reshape(len(self._rows), len(self._amounts({}))),
-            np.array(self._parents, np.int32),
-            np.array(children, tables.CHILD),
-            tasks,
-            task_places,
-            places,
-            place_tasks,
-            tuple(self._bounds),
-        )
+        capability = np.array(self._capability, np.int64).reshape(len(self._rows), len(self._amounts({})))
+        parents, below_rows = np.array(self._parents, np.int32), np.array(children, tables.CHILD)
+        return Flat(apps, rows, capability, parents, below_rows, tasks, *self._places(rows, tasks))
 
-    def _places(self, rows: Records, tasks: Records, rack_count: int) -> tuple[Records, I32, I32]:
-        """Return the input locations of tasks: places by row, and the places of each task."""
+    def _places(self, rows: Records, tasks: Records) -> tuple[I32, Records, I32]:
+        """Return the input locations of tasks: the places of each task, places by row, and the tasks of each place."""
         place_rows: list[dict[str, int]] = []
         task_places: list[int] = []
         place_tasks: list[int] = []
@@ -304,7 +287,7 @@ class _Tables:
                 tasks["places"][first_task + at] = len(wheres)
                 task_places += [index[where] for where in wheres]
         places = _records(tables.PLACE, place_rows)
-        return places, np.array(task_places, np.int32), np.array(place_tasks, np.int32)
+        return np.array(task_places, np.int32), places, np.array(place_tasks, np.int32)
 
     def _wheres(self, names: tuple[str, ...]) -> list[int]:
         """Return the nodes with these names and their racks; unknown names are skipped."""
@@ -405,16 +388,17 @@ def build(
     collected = _Tables(tree, amounts, master, spark, {name: at for at, name in enumerate(names)}, racks)
     for at, job in enumerate(workload.jobs):
         collected.add(job, orders[at] if orders is not None else None)
-    flat = collected.finish(len(rack_names))
+    flat, bounds = collected.finish(), tuple(collected.bounds)
     _check_asks(flat, resources)
     facts = _facts(scenario, names, rack_names, racks, totals)
-    allowed = _met([bound.hard for bound in flat.bounds], facts)
-    preferred = _met([bound.soft for bound in flat.bounds], facts)
-    usage = _usage(scenario, flat, seed)
-    state = _state(scenario, flat, tree, totals, racks, allowed, preferred, usage)
+    met = {
+        "allowed": _met([bound.hard for bound in bounds], facts),
+        "preferred": _met([bound.soft for bound in bounds], facts),
+    }
+    state = _state(scenario, flat, tree, totals, racks, met | {"usage": _usage(scenario, flat, seed)})
     start_ms = round(1000 * scenario.start_s)
     parameters = _parameters(scenario, seed)
-    return Built(state, parameters, tree, workload, resources, names, rack_names, total, start_ms, facts, flat.bounds)
+    return Built(state, parameters, tree, workload, resources, names, rack_names, total, start_ms, facts, bounds)
 
 
 def _amounts(scenario: ScenarioModel, amounts: Mapping[str, float]) -> list[int]:
@@ -543,14 +527,7 @@ def _met(requirements: Sequence[str], facts: Sequence[NodeFacts]) -> U8:
 
 
 def _state(
-    scenario: ScenarioModel,
-    flat: Flat,
-    tree: QueueTree,
-    totals: I64,
-    racks: I32,
-    allowed: U8,
-    preferred: U8,
-    usage: F64,
+    scenario: ScenarioModel, flat: Flat, tree: QueueTree, totals: I64, racks: I32, by_row: Mapping[str, Any]
 ) -> State:
     nodes, kinds = totals.shape
     count = len(tree.paths)
@@ -565,11 +542,8 @@ def _state(
         nodes=_machines(racks, scenario.cluster.heartbeat_ms),
         node_total=totals.copy(),
         node_free=totals.copy(),
-        allowed=allowed,
-        preferred=preferred,
         node_wanted=np.zeros((nodes if scenario.cluster.contention else 0, kinds), np.int64),
         thrashing=np.array([resource.thrashing for resource in scenario.cluster.resources]),
-        usage=usage,
         queues=_queues(tree),
         queue_maximum=tree.maximum,
         queue_used=amounts.copy(),
@@ -578,21 +552,14 @@ def _state(
         queue_am_used=amounts.copy(),
         queue_integral=np.zeros((count, kinds)),
         queue_since=np.zeros(count, np.int64),
-        apps=flat.apps,
         app_used=np.zeros((len(flat.apps), kinds), np.int64),
-        rows=flat.rows,
-        capability=flat.capability,
-        parents=flat.parents,
-        children=flat.children,
-        tasks=flat.tasks,
-        task_places=flat.task_places,
-        places=flat.places,
-        place_tasks=flat.place_tasks,
         containers=np.zeros(0, tables.CONTAINER),
         counted=counted,
         versions=np.zeros(subjects, np.int64),
         latest=np.zeros(VERSIONS_KEPT * subjects, np.int32),
         container_steps=np.zeros(0, tables.CONTAINER_STEP),
+        **flat._asdict(),
+        **by_row,
     )
     for free in (tables.EVENTS_FREE, tables.CONTAINERS_FREE):
         state.clock[free] = -1

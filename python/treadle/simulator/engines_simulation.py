@@ -15,7 +15,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from math import ceil
 from typing import Final
@@ -26,13 +26,13 @@ from treadle.compiled.array_types import I32, I64, U8
 from treadle.config.part_files import in_simulation
 from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.reader import parse_engines
-from treadle.config.settings import GANG_MAX, STEADY_MS, Retry, RosterEngine, Settings, lost_queues
+from treadle.config.settings import GANG_MAX, STEADY_MS, RosterEngine, Settings, lost_queues
 from treadle.constraints import gang_of
 from treadle.engine import Engine
 from treadle.errors import UserError
 from treadle.events import Fate, Fates
 from treadle.policy.user_parts import raise_if_failed
-from treadle.policy.watchdog import PartTimes, Stopwatch
+from treadle.policy.watchdog import Stopwatch
 from treadle.proposals import Proposals
 from treadle.sidecar.roster import Asking, Move, Roster
 from treadle.simulator.build import Built, build
@@ -43,7 +43,7 @@ from treadle.simulator.feed import by_table, changed
 from treadle.simulator.measure import EngineCounts, EngineFigures, InvariantError, Invariants
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import Decision, EngineDecision, ScenarioEngine, ScenarioModel
-from treadle.simulator.simulation import Loop, Simulation, rm_settings, warm_up
+from treadle.simulator.simulation import Loop, rm_settings
 from treadle.workload.job import Workload
 
 CONFLICTS: Final = np.array([Fate.CHANGED, Fate.NODE_FULL, Fate.NODE_STALE, Fate.UNKNOWN_NODE, Fate.QUEUE_MAXIMUM])
@@ -78,28 +78,19 @@ class Transactions:
         raised: I64 = self._raised - self._own[engine]
         return raised
 
-    def commit(
-        self, engine: int, made: Proposals, sequence: int, base: I64, asked: Mapping[int, int]
-    ) -> tuple[Fates, dict[int, Verdict]]:
-        """Commit the valid part of an answer.
-
-        Args:
-            engine: its place in the roster
-            made: the answer
-            sequence: the number by which the fates refer to the answer
-            base: commits by others in the frame that was decided on
-            asked: requested containers of each application at that time
+    def commit(self, engine: int, deciding: Deciding) -> tuple[Fates, dict[int, Verdict]]:
+        """Commit the valid part of an engine's answer.
 
         Returns:
-            the fates in the answer's order, and the outcome of each application of ``asked``
+            the fates in the answer's order, and the outcome of each attempt
         """
-        row = self._roster.engines[engine]
+        row, made, base, attempts = self._roster.engines[engine], deciding.made, deciding.base, deciding.attempts
         order = np.argsort(made.application, kind="stable")
         rows = (made.application[order], made.key[order], made.node[order])
         apps, first = np.unique(rows[0], return_index=True)
         bounds: I32 = np.append(first, len(made)).astype(np.int32)
         sizes = np.diff(bounds)
-        needs = [self._needed(row, app, asked.get(app, 0)) for app in apps.tolist()]
+        needs = [self._needed(row, app, attempts[app].asked if app in attempts else 0) for app in apps.tolist()]
         whole = np.array([need > 0 for need in needs], np.uint8)
         fates = np.full(len(made), TO_JUDGE, np.uint8)
         since: U8 = (self.base(engine)[rows[2]] != base[rows[2]]).astype(np.uint8)
@@ -121,13 +112,13 @@ class Transactions:
             codes[order] = np.where(fates == OVER_CLAIM, Fate.QUEUE_MAXIMUM, fates)
             numbers[order] = in_order
 
-        reported = self._rm.commit(made, sequence, engine, committer)
+        reported = self._rm.commit(made, deciding.sequence, engine, committer)
         placed = fates == Fate.COMMITTED
         np.add.at(self._raised, rows[2][placed], 1)
         np.add.at(self._own[engine], rows[2][placed], 1)
         if self._check:
             self._must_hold(row, apps, bounds, whole, placed)
-        verdicts = dict.fromkeys(asked, Verdict(0, conflict=False))
+        verdicts = dict.fromkeys(attempts, Verdict(0, conflict=False))
         for at, app in enumerate(apps.tolist()):
             own_fates = fates[bounds[at] : bounds[at + 1]]
             verdicts[app] = Verdict(
@@ -198,15 +189,6 @@ class Waiting:
         self.turn += 1
         return self.turn
 
-    def succeeds(self) -> None:
-        """Record that all requests are placed."""
-        self.attempts = self.conflicts = 0
-
-    def conflicted(self, retry: Retry, placed: int) -> int:
-        """Record a conflict; return its backoff in milliseconds."""
-        self.conflicts = (0 if placed else self.conflicts) + 1
-        return retry.wait_ms(self.conflicts)
-
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -259,19 +241,14 @@ class Runner:
         self._sequence = 0
         self._open: set[int] = set()
         """The applications whose requests it receives."""
-        self._stopwatch = Stopwatch(settings.limits.part_timeout_ms / 1000)
+        self.stopwatch = Stopwatch(settings.limits.part_timeout_ms / 1000)
         self.feed = rm.join_in_part(oracle=self._oracle)
         self.begin()
 
     def begin(self) -> None:
         """Start with an empty model and a snapshot; also after a death."""
         self.feed.begin_again()
-        self.engine = Engine(self.settings, watch=self._stopwatch)
-
-    def part_times(self) -> PartTimes:
-        """Return the times of its custom parts so far."""
-        self._stopwatch.end()
-        return self._stopwatch.times
+        self.engine = Engine(self.settings, watch=self.stopwatch)
 
     def take(self, known: dict[int, Waiting]) -> Iterator[int]:
         """Take the waiting applications of one decision from the queue."""
@@ -293,30 +270,24 @@ class Runner:
         self._open.discard(application)
         self.feed.lose(application)
 
-    def decide(
-        self, rm: SimulatedRM, asked: Mapping[int, int], turns: Mapping[int, int], base: I64, at_ms: int
-    ) -> Deciding:
-        """Read the cluster and decide on applications, given each one's requested containers.
+    def decide(self, rm: SimulatedRM, attempts: Mapping[int, Attempt], base: I64, at_ms: int) -> Deciding:
+        """Read the cluster and decide on applications.
 
         Raises:
             PolicyFailedError: a part of the policy failed.
         """
         for app in self._open:
             self.feed.hold(app, True)
-        self._open = set(asked)
-        for app in asked:
+        self._open = set(attempts)
+        for app in attempts:
             self.feed.hold(app, False)
         self.engine.apply(rm.frame(self.place))
         self._sequence += 1
         limit = self._decision.limit
-        self._stopwatch.begin(at_ms)
+        self.stopwatch.begin(at_ms)
         made = self.engine.decide(rm.start_ms + at_ms, limit, sequence=self._sequence)
         raise_if_failed(self.engine.failure, f"{self.row.name} at {at_ms / 1000:g} s of simulated time")
         self.warnings.update(dict.fromkeys(self.engine.warnings()))
-        costs, attempts = self.costs, {}
-        for app, tasks in asked.items():
-            took_ms = ceil(1000 * (costs.t_job_s + costs.t_task_s * tasks) - 1e-6)
-            attempts[app] = Attempt(tasks, took_ms, turns[app])
         answer_us = self._decision.cost_us + self._decision.cost_per_proposal_us * len(made)
         took_ms = sum(attempt.took_ms for attempt in attempts.values()) + ceil(answer_us / 1000.0)
         full = len(made) >= min(limit, self.settings.limits.proposals_max)
@@ -359,6 +330,7 @@ class EnginesSimulation(Loop):
             entry = scenario.engines.get(row.entry_name, ScenarioEngine())
             runner = Runner(self.rm, place, row, settings.for_engine(row.name), entry.decision, scenario.decision)
             self.runners[row.name] = runner
+            self._stopwatches.append(runner.stopwatch)
             for outage in entry.outages:
                 if outage.copy_number == row.copy + 1:
                     begin_ms = round(1000 * outage.at_s)
@@ -503,7 +475,7 @@ class EnginesSimulation(Loop):
 
     def _begin(self, runner: Runner, at_ms: int) -> None:
         """Start an engine's decision on applications of its queue."""
-        asked, turns = {}, {}
+        attempts, costs = {}, runner.costs
         for app in runner.take(self._waiting):
             waiting = self._waiting[app]
             if waiting.asks == 0:
@@ -514,11 +486,12 @@ class EnginesSimulation(Loop):
                 runner.counts.waits_ms.append(at_ms - waiting.asked_ms)
             runner.counts.retries += waiting.attempts > 0
             waiting.attempts += 1
-            asked[app], turns[app] = waiting.asks, waiting.enter()
-        if not asked:
+            took_ms = ceil(1000 * (costs.t_job_s + costs.t_task_s * waiting.asks) - 1e-6)
+            attempts[app] = Attempt(waiting.asks, took_ms, waiting.enter())
+        if not attempts:
             return
         began = time.thread_time()
-        deciding = runner.decide(self.rm, asked, turns, self.transactions.base(runner.place), at_ms)
+        deciding = runner.decide(self.rm, attempts, self.transactions.base(runner.place), at_ms)
         self.profile.decide += time.thread_time() - began
         self.sequence += 1
         runner.counts.decisions += 1
@@ -535,21 +508,20 @@ class EnginesSimulation(Loop):
     def _commit(self, runner: Runner, deciding: Deciding, at_ms: int) -> None:
         """Commit an answer, and continue its applications by the outcome."""
         runner.deciding = None
-        asked = {app: attempt.asked for app, attempt in deciding.attempts.items()}
         began = time.thread_time()
         if self._invariants is not None:
-            self._invariants.before(self.rm.state, deciding.made)
-        fates, verdicts = self.transactions.commit(runner.place, deciding.made, deciding.sequence, deciding.base, asked)
+            self._invariants.before(self.rm.state)
+        fates, verdicts = self.transactions.commit(runner.place, deciding)
         if self._invariants is not None:
             self._invariants.after(self.rm.state, deciding.made, fates, 0)
         self.profile.commit += time.thread_time() - began
-        self._count_fates(fates.fate.tolist())
+        self.fates.update(fates.fate.tolist())
         for app, attempt in deciding.attempts.items():
             self._count(runner, attempt, verdicts[app], at_ms)
             waiting = self._waiting.get(app)
             if waiting is not None and waiting.turn == attempt.turn:
                 waiting.asks = self._asks(app)
-                self._go_on(runner, app, waiting, verdicts[app], asked[app], at_ms, full=deciding.full)
+                self._go_on(runner, app, waiting, verdicts[app], attempt.asked, at_ms, full=deciding.full)
         if not self.roster.lives(runner.row.name):
             self._return(runner, at_ms)
 
@@ -577,7 +549,8 @@ class EnginesSimulation(Loop):
         retry = runner.row.entry.retry
         left = asked - verdict.placed
         if verdict.conflict:
-            wait_ms = waiting.conflicted(retry, verdict.placed)
+            waiting.conflicts = (0 if verdict.placed else waiting.conflicts) + 1
+            wait_ms = retry.wait_ms(waiting.conflicts)
             if waiting.conflicts >= retry.attempts_max:
                 move = self.roster.give_up(app, at_ms)
                 if move is not None:
@@ -586,7 +559,7 @@ class EnginesSimulation(Loop):
                     return
         elif left <= 0 or full:
             if left <= 0:
-                waiting.succeeds()
+                waiting.attempts = waiting.conflicts = 0
             waiting.enter(active=False)
             self._let_wait(app, waiting, at_ms)
             return
@@ -619,13 +592,6 @@ class EnginesSimulation(Loop):
 
     def _engine_figures(self) -> tuple[EngineFigures, ...]:
         return tuple(runner.counts.figures(runner.row.name, self.rm.now_ms) for runner in self.runners.values())
-
-    def _part_times(self) -> PartTimes:
-        """Return the total times of custom parts of all engines, and the slowest cycle."""
-        times = [runner.part_times() for runner in self.runners.values()]
-        slowest = max(times, key=lambda each: each.slowest_s)
-        all_s, decides = sum(each.total_s for each in times), sum(each.decides for each in times)
-        return replace(slowest, total_s=all_s, decides=decides, too_slow=sum(each.too_slow for each in times))
 
 
 def _refuse(scenario: ScenarioModel, settings: Settings) -> None:
@@ -672,21 +638,3 @@ def with_engines(
     if text is None:
         text = json.dumps({"engines": {name: entry.model_extra for name, entry in scenario.engines.items()}})
     return parse_engines(file, text, settings, BESIDES, trust_code=trust_code)
-
-
-def simulation_of(
-    scenario: ScenarioModel, workload: Workload, settings: Settings, seed: int, *, check: bool = True
-) -> Simulation | EnginesSimulation:
-    """Return a simulation of one engine, or of several if the settings have them; arguments as of `Simulation`."""
-    kind = EnginesSimulation if settings.engines else Simulation
-    return kind(scenario, workload, settings, seed, check=check)
-
-
-def warm_up_all(settings: Settings) -> None:
-    """Compile the kernels of a simulation with these settings, or load them from the cache.
-
-    Raises:
-        PolicyFailedError: a part of a policy failed on a small cluster.
-    """
-    for each in settings.entries.values() or (settings,):
-        warm_up(each)

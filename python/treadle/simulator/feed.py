@@ -7,7 +7,7 @@ are planned when they are submitted, and their plans followed as tasks start and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -114,11 +114,6 @@ class FollowedPlans:
         self._followed: dict[int, _Followed] = {}
         self._known_ms: I64 | None = None
 
-    @property
-    def replans(self) -> int:
-        """How often a plan turned out wrong."""
-        return sum(each.job.replans for each in self._followed.values())
-
     def orders(self) -> Sequence[StageOrder | None] | None:
         """Return the priority order of each job's stages; None for Tez's own order."""
         if self._order == "natural":
@@ -135,7 +130,7 @@ class FollowedPlans:
         """Return the assumed task durations by row, given the true ones; stores them as assumptions change."""
         means, deviations = means.copy(), deviations.copy()
         for app, dag in enumerate(self._dags):
-            rows = _stage_rows(state, app)
+            rows = stage_rows(state, app)
             if dag is None:
                 means[rows] = deviations[rows] = -1
                 continue
@@ -143,12 +138,6 @@ class FollowedPlans:
             means[rows] = [stage.duration_ms for stage in stages]
         self._known_ms = means
         return means, deviations
-
-    def forget(self) -> None:
-        """Reset the scores sent: the engine starts with a snapshot."""
-        for followed in self._followed.values():
-            followed.sent.clear()
-            followed.seen.clear()
 
     def events(self, state: State, apps: I32, rows: I32) -> list[Event]:
         """Return the changed scores; checks the applications and rows of the next frame."""
@@ -196,12 +185,12 @@ class FollowedPlans:
         dag = self._dags[app]
         assert dag is not None
         job = PlannedJob(self.source.plan, dag, self._settings.replan_factor, self._settings.replans_max)
-        rows = _stage_rows(state, app)
+        rows = stage_rows(state, app)
         stages = tuple(stage.id for stage in dag.stages if stage.tasks)
         return _Followed(job, stages, rows, state.rows["retries"][rows].tolist())
 
 
-def _stage_rows(state: State, app: int) -> I64:
+def stage_rows(state: State, app: int) -> I64:
     """Return the rows of a job's stages that have tasks, in the DAG's order."""
     first, count = int(state.apps["first_row"][app]), int(state.apps["rows"][app])
     kinds = state.rows["kind"][first : first + count]
@@ -211,7 +200,6 @@ def _stage_rows(state: State, app: int) -> I64:
 class Unread(NamedTuple):
     """Unread places of a reader, in order of their change; in a snapshot all places, in the tables' order."""
 
-    snapshot: bool
     nodes: I32
     apps: I32
     used_only: I32
@@ -225,7 +213,6 @@ class Unread(NamedTuple):
 def _newer(state: State, since: int) -> Unread:
     nodes, apps, rows, queues = by_table(state, changed(state, since))
     return Unread(
-        snapshot=False,
         nodes=nodes,
         apps=apps,
         used_only=apps[state.apps["own_version"][apps] > since],
@@ -260,7 +247,6 @@ def changed(state: State, since: int) -> I32:
 def _everything(state: State) -> Unread:
     apps = np.flatnonzero((state.apps["state"] != AppState.AHEAD) & (state.apps["state"] != AppState.FINISHED))
     return Unread(
-        snapshot=True,
         nodes=np.arange(len(state.nodes), dtype=np.int32),
         apps=apps.astype(np.int32),
         used_only=apps.astype(np.int32),
@@ -290,6 +276,9 @@ FINISHED: Final = int(AppState.FINISHED)
 UNBOUNDED: Final = 1 << 50
 """The reported headroom: queue maxima are exact, and user limits do not exist here."""
 
+NOT_SENT: Final = 255
+"""The state of a node that no frame has brought yet."""
+
 
 class Feed:
     """Events for one engine: rows of the tables that have changed since its last read.
@@ -306,7 +295,6 @@ class Feed:
         self._oracle = oracle
         self._texts: dict[str, int] = {"": 0}
         self._sent = 0
-        self._started = False
         self._means: I64 | None = None
         self._deviations: I64 | None = None
         rows = built.state.rows
@@ -314,7 +302,7 @@ class Feed:
         self._places_sent = np.zeros(len(rows), np.int64)
         """The version in which each row's localities were last sent."""
         racks = np.array([self._text(name) for name in built.rack_names], np.int32)
-        self._node_state = built.state.nodes["state"].copy()
+        self._node_state = np.full(len(built.node_names), NOT_SENT, np.uint8)
         """The node states last sent: a node whose state changes has its attributes sent again."""
         self._node_names = np.array([self._text(name) for name in built.node_names], np.int32)
         self._rack_names = racks
@@ -329,19 +317,12 @@ class Feed:
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
 
-    def begin_again(self, known: Iterable[str] = ()) -> None:
-        """Make the next frame a snapshot; ``known`` are additional texts to send with it."""
-        self._version = -1
-        for text in known:
-            self._text(text)
-
     def frame(self, state: State, fates: events.Fates | None) -> list[Event]:
         """Return the next frame's events, with all container steps of the tables, which the caller clears."""
-        unread = _everything(state) if self._version < 0 else _newer(state, self._version)
+        snapshot = self._version < 0
+        unread = _everything(state) if snapshot else _newer(state, self._version)
         state.clock[tables.READ] = self._version = int(state.clock[tables.VERSION])
-        if unread.snapshot:
-            self._begin()
-        body: list[Event] = [] if self._started else [self._queues()]
+        body: list[Event] = [self._queues()] if snapshot else []
         body += self._limits(state, unread.queues)
         body += self._nodes(state, unread.nodes)
         if self._plans is not None:
@@ -349,28 +330,15 @@ class Feed:
         body += self._applications(state, unread)
         body += self._requests(state, unread.rows)
         body += self._steps(state, unread)
-        if fates is not None and len(fates.fate) and not unread.snapshot:
+        if fates is not None and len(fates.fate) and not snapshot:
             body.append(fates)
-        head: list[Event] = []
-        if not self._started:
-            head.append(events.Snapshot(1))
+        head: list[Event] = [events.Snapshot(1)] if snapshot else []
         if self._sent < len(self._texts):
-            new = tuple(self._texts)[self._sent :] if self._sent else tuple(self._texts)
-            head.append(events.Names(new))
+            head.append(events.Names(tuple(self._texts)[self._sent :]))
             self._sent = len(self._texts)
-        if not self._started:
+        if snapshot:
             head += [self._types(), events.Settings(self._settings)]
-            self._started = True
         return head + body
-
-    def _begin(self) -> None:
-        """Reset the state sent, for a snapshot."""
-        self._started = False
-        self._sent = 0
-        self._places_sent[:] = 0
-        self._bound_sent[:] = False
-        if self._plans is not None:
-            self._plans.forget()
 
     def _types(self) -> events.ResourceTypes:
         built = self._built
@@ -424,7 +392,7 @@ class Feed:
     def _nodes(self, state: State, node: I32) -> list[Event]:
         if not len(node):
             return []
-        other = node[(self._node_state[node] != state.nodes["state"][node]) | (not self._started)]
+        other = node[self._node_state[node] != state.nodes["state"][node]]
         self._node_state[other] = state.nodes["state"][other]
         nodes = filled(
             events.Nodes,

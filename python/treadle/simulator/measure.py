@@ -22,14 +22,11 @@ from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import ScenarioModel
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """A time window, about `Report.window_s` long."""
 
     begin_ms: int
     end_ms: int
-    used: F64
-    """Average usage of each queue, shape (queues, R)."""
     running: int
     """Containers at its end."""
     pending: int
@@ -38,6 +35,8 @@ class Window:
     """Jain's index over the leaves with usage or requests; None for fewer than two."""
     share_deviation: float | None
     """Fraction of the cluster allocated differently from the ideal at its end; None without demand."""
+    used: F64
+    """Average usage of each queue, shape (queues, R)."""
 
 
 class Measurements:
@@ -69,10 +68,8 @@ class Measurements:
         integrate_all(state)
         used = (state.queue_integral - self._before) / (now_ms - self._begin_ms)
         running, pending = int(state.clock[tables.CONTAINERS]), int(state.clock[tables.PENDING])
-        window = Window(
-            self._begin_ms, now_ms, used, running, pending, self._jain(state, used), self._share_deviation(state)
-        )
-        self.windows.append(window)
+        jain, deviation = self._jain(state, used), self._share_deviation(state)
+        self.windows.append(Window(self._begin_ms, now_ms, running, pending, jain, deviation, used))
         self._begin_ms = now_ms
         self._before = state.queue_integral.copy()
 
@@ -243,8 +240,8 @@ class Invariants:
         free = np.where(usable[:, None], state.node_free, -1)
         self._received = Received(state.rows["count"].copy(), free, state.queue_used.copy())
 
-    def before(self, state: State, made: Proposals) -> None:
-        """Check an answer before its commit."""
+    def before(self, state: State) -> None:
+        """Record the requests before a commit."""
         self._asked = state.rows["count"].astype(np.int64)
 
     def after(self, state: State, made: Proposals, fates: Fates, limit: int) -> None:

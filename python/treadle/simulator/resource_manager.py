@@ -23,13 +23,12 @@ from treadle.simulator.cluster.advance import STEP, Put, advance, begin, commit,
 from treadle.simulator.cluster.tables import (
     AppState,
     EventKind,
-    RowKind,
     SimulationParameters,
     State,
     next_time,
     schedule_all,
 )
-from treadle.simulator.feed import Feed, FollowedPlans
+from treadle.simulator.feed import Feed, FollowedPlans, stage_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +134,8 @@ def _stages(job: JobSituation, rows: Mapping[int, int], built: Built) -> Iterato
 
 def _rows(app: int, built: Built) -> dict[int, int]:
     """Return the row of each stage of a job, by stage ID."""
-    state = built.state
-    first = int(state.apps["first_row"][app])
-    own = np.arange(first, first + int(state.apps["rows"][app]))
-    tasks = own[state.rows["kind"][own] == RowKind.TASKS]
     stages = [stage.id for stage in built.workload.jobs[app].dag.stages if stage.tasks]
-    return dict(zip(stages, tasks.tolist(), strict=True))
+    return dict(zip(stages, stage_rows(built.state, app).tolist(), strict=True))
 
 
 NOTHING = filled(events.Fates, 0)
@@ -218,11 +213,6 @@ class SimulatedRM:
         feed = MirrorFeed(self._mirror)
         self._parts.append((feed, oracle))
         return feed
-
-    def begin_again(self) -> None:
-        """Make the next frame a snapshot, including the texts of resources and settings."""
-        settings = (text for pair in self._settings.items() for text in pair)
-        self._feed.begin_again((*self._built.resources, "Mi", *settings))
 
     @property
     def start_ms(self) -> int:

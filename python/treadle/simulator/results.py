@@ -17,7 +17,7 @@ import numpy as np
 from treadle.compiled.array_types import F64, I64, Records
 from treadle.dag import Dag
 from treadle.simulator.cluster.tables import AppState, RowKind, TaskState
-from treadle.simulator.measure import EngineFigures, Window
+from treadle.simulator.measure import EngineFigures
 from treadle.simulator.simulation import SimulatedRun
 
 JOB: Final = np.dtype(
@@ -89,7 +89,8 @@ def job_records(run: SimulatedRun) -> Records:
     table["queue"] = [path_of(run, int(queue)) for queue in apps["queue"]]
     table["user"] = [job.user or "user" for job in jobs]
     table["type"] = [job.framework.value for job in jobs]
-    table["tags"] = _objects([job.tags for job in jobs])
+    for at, job in enumerate(jobs):
+        table["tags"][at] = job.tags
     table["priority"] = [job.priority for job in jobs]
     table["arrival_ms"] = apps["arrival_ms"]
     table["start_ms"] = apps["started_ms"]
@@ -204,19 +205,11 @@ def _stage_ids(run: SimulatedRun) -> I64:
     return ids
 
 
-def _job_states(run: SimulatedRun) -> list[str]:
-    names = {
-        AppState.AHEAD: "ahead",
-        AppState.PENDING: "waiting",
-        AppState.STARTING: "waiting",
-        AppState.RUNNING: "running",
-        AppState.FINISHED: "done",
-    }
+def _job_states(run: SimulatedRun) -> Records:
     apps = run.built.state.apps
-    states = []
-    for state, failed, started_ms in zip(apps["state"], apps["failed"], apps["started_ms"], strict=True):
-        name = "failed" if failed else names[AppState(int(state))]
-        states.append("waiting" if name == "running" and started_ms < 0 else name)
+    states = np.array(["ahead", "waiting", "waiting", "running", "done"], object)[apps["state"]]  # by `AppState`
+    states[(states == "running") & (apps["started_ms"] < 0)] = "waiting"
+    states[apps["failed"] == 1] = "failed"
     return states
 
 
@@ -225,14 +218,6 @@ def _sums(values: Any, places: Any, count: int) -> I64:
     sums = np.zeros(count, np.int64)
     np.add.at(sums, places, values.astype(np.int64))
     return sums
-
-
-def _objects(values: list[Any]) -> Records:
-    """Return a column of objects, including tuples."""
-    column = np.empty(len(values), object)
-    for at, value in enumerate(values):
-        column[at] = value
-    return column
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +318,6 @@ def summarise(run: SimulatedRun, policy: str, seed: int) -> Summary:
     first = int(apps["arrival_ms"].min()) if len(apps) else 0
     last = int(finished.max()) if len(finished) and run.ended != "limit" else run.end_ms
     span_ms = max(last - first, 0)
-    p50, p90, p99 = (float(np.percentile(done, part)) if len(done) else float("nan") for part in (50, 90, 99))
     windows, shares = run.measurements.windows, window_shares(run)
     return Summary(
         policy=policy,
@@ -341,14 +325,14 @@ def summarise(run: SimulatedRun, policy: str, seed: int) -> Summary:
         jobs=len(apps),
         unfinished=run.unfinished,
         failed=int(apps["failed"].sum()),
-        completion_mean_s=float(done.mean()) if len(done) else float("nan"),
-        completion_p50_s=p50,
-        completion_p90_s=p90,
-        completion_p99_s=p99,
+        completion_mean_s=statistic_of(done),
+        completion_p50_s=statistic_of(done, 50),
+        completion_p90_s=statistic_of(done, 90),
+        completion_p99_s=statistic_of(done, 99),
         makespan_s=span_ms / 1000.0,
         utilisation=_utilisation(run, max(span_ms, 1), last if run.ended == "stalled" else run.end_ms),
-        jain=_mean([window.jain for window in windows]),
-        share_deviation=_mean([window.share_deviation for window in windows]),
+        jain=statistic_of(np.array([window.jain for window in windows], np.float64)),  # None counts as NaN
+        share_deviation=statistic_of(np.array([window.share_deviation for window in windows], np.float64)),
         tasks=run.counts["tasks_done"],
         tasks_failed=run.counts["tasks_failed"],
         tasks_killed=run.counts["tasks_killed"],
@@ -363,7 +347,10 @@ def summarise(run: SimulatedRun, policy: str, seed: int) -> Summary:
         completions_per_cpu_s=run.counts["tasks_done"] / max(run.cpu_s, 1e-9),
         cpu=vars(run.profile).copy(),
         completion_s=done.tolist(),
-        windows=[_window(run, window) for window in windows],
+        windows=[
+            window._asdict() | {"used": dict(zip(run.built.resources, window.used[0].tolist(), strict=True))}
+            for window in windows
+        ],
         warnings=list(run.warnings),
         engines=list(run.engines),
         ended=run.ended,
@@ -382,9 +369,10 @@ def columns(table: Records) -> dict[str, list[Any]]:
     return {name: [list(each) if isinstance(each, tuple) else each for each in table[name].tolist()] for name in names}
 
 
-def _mean(values: list[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else float("nan")
+def statistic_of(values: F64, part: int | None = None) -> float:
+    """Return a percentile of the finite values, or their mean; NaN without any."""
+    known = values[np.isfinite(values)]
+    return float(known.mean() if part is None else np.percentile(known, part)) if len(known) else float("nan")
 
 
 def _utilisation(run: SimulatedRun, span_ms: int, until_ms: int) -> dict[str, float]:
@@ -418,19 +406,6 @@ def as_json(outcomes: Sequence[Summary | FailedRun]) -> dict[str, Any]:
     return {
         "runs": [{name: value for name, value in each.items() if name not in TIMING} for each in whole],
         "timing": [{name: each[name] for name in names} for each in whole if each["failure"] is None],
-    }
-
-
-def _window(run: SimulatedRun, window: Window) -> dict[str, Any]:
-    """Return a window; average usage is by resource."""
-    return {
-        "begin_ms": window.begin_ms,
-        "end_ms": window.end_ms,
-        "running": window.running,
-        "pending": window.pending,
-        "jain": window.jain,
-        "share_deviation": window.share_deviation,
-        "used": dict(zip(run.built.resources, window.used[0].tolist(), strict=True)),
     }
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Final
@@ -101,8 +102,10 @@ class Loop(ABC):
         self.profile = Profile()
         self.sequence = 0
         """Number of decisions so far."""
-        self.fates: dict[int, int] = {}
+        self.fates: Counter[int] = Counter()
         """Number of proposals by fate."""
+        self._stopwatches: list[Stopwatch] = []
+        """They time the custom parts of the engines."""
         self._begin_ms = begin_ms
         self._last_progress_ms = begin_ms
         """The latest step with progress of the jobs; updated by the subclass."""
@@ -123,9 +126,14 @@ class Loop(ABC):
     def _warned(self) -> tuple[str, ...]:
         """Return the engines' warnings."""
 
-    @abstractmethod
     def _part_times(self) -> PartTimes:
-        """Return the times of custom parts; called once, at the end."""
+        """Return the total times of custom parts of all engines, and the slowest cycle; called once, at the end."""
+        for stopwatch in self._stopwatches:
+            stopwatch.end()
+        times = [stopwatch.times for stopwatch in self._stopwatches]
+        slowest = max(times, key=lambda each: each.slowest_s)
+        total_s, decides = sum(each.total_s for each in times), sum(each.decides for each in times)
+        return replace(slowest, total_s=total_s, decides=decides, too_slow=sum(each.too_slow for each in times))
 
     def _engine_figures(self) -> tuple[EngineFigures, ...]:
         """Return the figures of each of several engines."""
@@ -194,10 +202,6 @@ class Loop(ABC):
     def _finished(self) -> int:
         return int(self.rm.state.clock[tables.FINISHED])
 
-    def _count_fates(self, fates: Iterable[int]) -> None:
-        for fate in fates:
-            self.fates[fate] = self.fates.get(fate, 0) + 1
-
 
 def _counts_of(rm: SimulatedRM) -> dict[str, int]:
     """Return the RM's counters."""
@@ -226,12 +230,11 @@ def rm_settings(scenario: ScenarioModel) -> dict[str, str]:
 
 
 def warm_up(settings: Settings) -> None:
-    """Compile all kernels of the simulator and the engine, or load them from their cache.
+    """Compile all kernels of the simulator and of the engines with these settings, or load them from their cache.
 
     Raises:
-        PolicyFailedError: a part of the policy failed on a small cluster.
+        PolicyFailedError: a part of a policy failed on a small cluster.
     """
-    Engine(settings).warm_up()
     stage = {"tasks": 2, "duration_s": 1, "demand": {"memory-mb": 1024, "vcores": 1}}
     tiny = ScenarioModel.model_validate(
         {
@@ -239,7 +242,9 @@ def warm_up(settings: Settings) -> None:
             "workload": {"jobs": [{"stages": [stage]}]},
         }
     )
-    Simulation(tiny, jobs_of(tiny, Path(), 1), settings, 1, check=False).run()
+    for each in settings.entries.values() or (settings,):
+        Engine(each).warm_up()
+        Simulation(tiny, jobs_of(tiny, Path(), 1), each, 1, check=False).run()
 
 
 class Simulation(Loop):
@@ -290,6 +295,7 @@ class Simulation(Loop):
             situation=situation,
         )
         super().__init__(scenario, built, rm, begin_ms=0 if situation is None else situation.at_ms)
+        self._stopwatches.append(self._stopwatch)
         self._invariants = Invariants(built, settings) if check else None
         self._busy = False
         """Whether the last decision proposed anything."""
@@ -325,9 +331,9 @@ class Simulation(Loop):
                 self._invariants.note_received(self.rm.state)
             self.rm.advance(at_ms + cost_ms)
         if self._invariants is not None:
-            self._invariants.before(self.rm.state, made)
+            self._invariants.before(self.rm.state)
         fates = self.rm.commit(made, self.sequence)
-        self._count_fates(fates.fate.tolist())
+        self.fates.update(fates.fate.tolist())
         marks.append(time.thread_time())
         if self._invariants is not None:
             self._invariants.after(self.rm.state, made, fates, decision.limit)
@@ -357,10 +363,6 @@ class Simulation(Loop):
 
     def _warned(self) -> tuple[str, ...]:
         return tuple(self._warnings)
-
-    def _part_times(self) -> PartTimes:
-        self._stopwatch.end()
-        return self._stopwatch.times
 
 
 SHOWN_MAX: Final = 5

@@ -140,14 +140,10 @@ def _cell(scenario: int, policy: int, own: Mapping[int, dict[str, Any]], first: 
         policy,
         tuple(well),
         tuple((seed, each["failure"]) for seed, each in own.items() if each["failure"] is not None),
-        {name: interval_of([_number(figures[name]) for figures in well.values()]) for name in names},
-        interval_of_ratio([_number(well[seed][MEAN]) for seed in both], [_number(others[seed][MEAN]) for seed in both]),
+        {name: interval_of([figures[name] for figures in well.values()]) for name in names},  # None counts as NaN
+        interval_of_ratio([well[seed][MEAN] for seed in both], [others[seed][MEAN] for seed in both]),
         unfinished=sum(int(figures["unfinished"] + figures["failed"]) for figures in well.values()),
     )
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
 
 
 def _mean(cell: Cell, name: str) -> float:

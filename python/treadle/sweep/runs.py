@@ -33,7 +33,7 @@ from treadle.simulate import batch
 from treadle.simulate.batch import DIED, Run, Scenario, processes, submitted
 from treadle.simulate.comparison import FIGURES
 from treadle.simulator.engines_simulation import with_engines
-from treadle.simulator.results import FailedRun
+from treadle.simulator.results import FailedRun, statistic_of
 from treadle.simulator.scenario import parse_scenario
 from treadle.sources import digest
 from treadle.sweep.worker import RUNS as RUN_MODULE
@@ -387,11 +387,7 @@ def _of_outcome(outcome: batch.Outcome) -> dict[str, Any]:
 
 def figures_of(run: Run) -> dict[str, float | None]:
     """Return the figures of a run by name; None for a missing one."""
-    slow = run.slowdown[np.isfinite(run.slowdown)]
     figures = {name: float(getattr(run.summary, name)) for name in FIGURES if name != "ended"}
-    figures |= {
-        "slowdown_mean": float(slow.mean()) if len(slow) else float("nan"),
-        "slowdown_p99": float(np.quantile(slow, 0.99)) if len(slow) else float("nan"),
-    }
+    figures |= {"slowdown_mean": statistic_of(run.slowdown), "slowdown_p99": statistic_of(run.slowdown, 99)}
     figures |= {f"used {name}": float(value) for name, value in run.summary.utilisation.items()}
     return {name: value if np.isfinite(value) else None for name, value in figures.items()}

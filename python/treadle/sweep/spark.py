@@ -53,7 +53,6 @@ class Spark:
             UserError: it does not start.
         """
         check_spark()
-        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
         builder: Any = SparkSession.builder.appName("treadle sweep").config("spark.ui.showConsoleProgress", "false")
@@ -67,10 +66,8 @@ class Spark:
             builder = builder.config(name, value)
         try:
             self._session = builder.getOrCreate()
-        except (PySparkException, OSError, RuntimeError) as error:
+        except Exception as error:  # PySpark's, or py4j's for any Java exception
             raise UserError(f"--on spark: Spark does not start: {_first(error)}; look at what it said above") from error
-        except Exception as error:  # py4j's, for any Java exception
-            raise UserError(f"--on spark: Spark does not start: {_first(error)}") from error
         self._context = self._session.sparkContext
         self._context.setLogLevel("ERROR")
 

@@ -74,6 +74,10 @@ def run(workload: Workload, settings: Settings, machines: int = 4, **given: Any)
     return simulation.run(), simulation
 
 
+def replans(plans: FollowedPlans) -> int:
+    return sum(each.job.replans for each in plans._followed.values())
+
+
 def alone(dag: Dag) -> Workload:
     return arranged([Job("alone", 0, dag, Framework.TEZ)])
 
@@ -122,7 +126,7 @@ def test_many_jobs_at_once_are_planned_and_all_end() -> None:
     assert found.unfinished == 0
     assert simulation.plans is not None
     assert simulation.plans.source.planned == 4
-    assert simulation.plans.replans == 0
+    assert replans(simulation.plans) == 0
 
 
 def test_jobs_without_a_plan_run_beside_jobs_with_one() -> None:
@@ -145,12 +149,12 @@ def test_a_plan_off_tenfold_is_made_anew_and_then_dropped() -> None:
     found, simulation = run(alone(dag), policy(), believed=[misjudged(dag, 1)])
     assert found.unfinished == 0
     assert simulation.plans is not None
-    assert simulation.plans.replans > 0
+    assert replans(simulation.plans) > 0
     assert simulation.plans.source.planned > 1
     found, simulation = run(alone(dag), policy(more=", replans_max: 0"), believed=[misjudged(dag, 1)])
     assert found.unfinished == 0
     assert simulation.plans is not None
-    assert (simulation.plans.replans, simulation.plans.source.planned) == (1, 1)
+    assert (replans(simulation.plans), simulation.plans.source.planned) == (1, 1)
 
 
 def test_a_stage_of_another_width_than_believed_is_planned_anew() -> None:
@@ -159,7 +163,7 @@ def test_a_stage_of_another_width_than_believed_is_planned_anew() -> None:
     found, simulation = run(alone(dag), policy(), believed=[narrow])
     assert found.unfinished == 0
     assert simulation.plans is not None
-    assert simulation.plans.replans > 0
+    assert replans(simulation.plans) > 0
 
 
 def test_failing_tasks_do_not_stop_a_planned_job() -> None:

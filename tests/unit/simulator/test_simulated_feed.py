@@ -213,7 +213,7 @@ def test_damage_is_noticed(damage: Callable[[State], None], told: str) -> None:
     simulation = half_way()
     invariants = Invariants(simulation.built, default_settings())
     nothing = Proposals.none()
-    invariants.before(simulation.rm.state, nothing)
+    invariants.before(simulation.rm.state)
     invariants.after(simulation.rm.state, nothing, NOTHING, 1000)
     damage(simulation.rm.state)
     with pytest.raises(InvariantError, match=told):
@@ -227,7 +227,7 @@ def test_more_than_was_asked_for_is_noticed() -> None:
     count = int(rows["count"].max())
     row = int(rows["count"].argmax())
     app, key = int(rows["app"][row]), int(rows["key"][row])
-    invariants.before(simulation.rm.state, Proposals.none())
+    invariants.before(simulation.rm.state)
     column = np.ones(count + 1, np.int32)
     made = Proposals(column * app, column * key, column * 0)
     fates = type(NOTHING)(column.astype(np.int64), column, column.astype(np.uint8) * 0, column.astype(np.int64))
@@ -239,7 +239,7 @@ def test_an_idle_cluster_with_asks_is_noticed() -> None:
     made = simulation(scenario([{"stages": [stage(12, 10)]}], machines(8, 4)))
     made.rm.advance(1000)
     invariants = Invariants(made.built, default_settings())
-    invariants.before(made.rm.state, Proposals.none())
+    invariants.before(made.rm.state)
     with pytest.raises(InvariantError, match="waits though it fits"):
         invariants.after(made.rm.state, Proposals.none(), NOTHING, 1000)
 

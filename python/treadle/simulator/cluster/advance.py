@@ -52,7 +52,6 @@ from treadle.simulator.cluster.tables import (
     HANDLED,
     ITSELF,
     NOW,
-    PENDING,
     TASKS_DONE,
     TASKS_FAILED,
     TASKS_LOST,
@@ -69,7 +68,6 @@ from treadle.simulator.cluster.tables import (
     set_count,
     show_app,
     show_node,
-    show_row,
 )
 from treadle.yarn.codes import ABORTED, SUCCESS
 
@@ -321,15 +319,7 @@ def why_not_here(state: State, row: int, node: int) -> int:
 def commit_one(state: State, parameters: SimulationParameters, row: int, node: int) -> int:
     """Allocate a container; return its number."""
     app = state.rows[row].app
-    # Like `set_count`, but for the queues: they are reported with their other changes.
-    show_row(state, row)
-    state.rows[row].count -= 1
-    state.clock[PENDING] -= 1
-    queue = state.apps[app].queue
-    while queue >= 0:
-        for r in range(len(state.counted)):
-            state.queue_pending[queue, r] -= state.capability[row, r]
-        queue = state.queues[queue].parent
+    set_count(state, row, state.rows[row].count - 1)
     take_places(state, row, node)
     container = allocate(state, row, node)
     if state.rows[row].kind == RowKind.MASTER:
