@@ -7,27 +7,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-import numpy as np
-import numpy.typing as npt
+from pydantic import BeforeValidator, Field, model_validator
 
 from treadle.dag import Dag, DagError, Stage, ordered
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.reading import (
-    MS_MAX,
     TASKS_MAX,
-    Place,
+    Amount,
+    Count,
+    Durations,
+    Milliseconds,
+    Positive,
     Progress,
+    Row,
     WorkloadError,
     find_file,
     needed_file,
-    read_lines,
-    read_table,
+    read_rows,
     wrong,
 )
 
@@ -46,28 +48,51 @@ MACHINE: Final[Mapping[str, float]] = {"memory-mb": 65_536.0, "vcores": 32.0}
 """Our assumption for the largest machine; the trace gives requests as fractions of it, but not its size."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GoogleJob:
+_ZERO: Final = BeforeValidator(lambda text: text or "0")
+_EMPTY: Final = BeforeValidator(lambda text: text or None)
+"""What an empty value stands for."""
+_Request = Annotated[Amount, _ZERO]
+
+
+class GoogleJob(Row):
     """A row of the tasks table, joined with the jobs table if present."""
 
-    id: int
-    submit_ms: int
+    id: Count = Field(alias="job")
+    submit_ms: Milliseconds = Field(alias="submit_s")
     """From the trace's time 0, in ms; its window starts at 600 s."""
     user: str
     logical_name: str
-    scheduling_class: int
-    priority: int
-    cpu: float
+    scheduling_class: Count = Field(alias="sched_class")
+    priority: Count
+    cpu: _Request
     """Requested by a task, as a fraction of the largest machine; the same for ``memory``."""
-    memory: float
-    tasks: int
+    memory: _Request = Field(alias="mem")
+    tasks: Positive = Field(alias="n_tasks")
     """Their number; tasks missing in ``durations_ms`` did not finish within the window."""
-    durations_ms: npt.NDArray[np.int64] = field(repr=False)
+    finished: Positive = Field(alias="n_finished")
+    durations_ms: Durations = Field(alias="durations_s", repr=False)
     """Durations of finished tasks from the last start to the end, shape (finished,)."""
     job_name: str = ""
     """Empty without the jobs table."""
     end_ms: int | None = None
     """When the job ended; None without the jobs table, or if it had not by the end of the 29 days."""
+
+    @model_validator(mode="after")
+    def _agrees(self) -> GoogleJob:
+        if len(self.durations_ms) != self.finished:
+            raise ValueError(f"n_finished: it is {self.finished}, but there are {len(self.durations_ms)} durations_s")
+        if self.finished > self.tasks:
+            raise ValueError(f"n_tasks: it is {self.tasks}, but {self.finished} tasks have finished")
+        return self
+
+
+class GoogleEnd(Row):
+    """A row of the jobs table."""
+
+    job: Count
+    submit_ms: Milliseconds = Field(alias="submit_s")
+    end_ms: Annotated[Milliseconds | None, _EMPTY] = Field(alias="end_s")
+    job_name: str
 
 
 def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[GoogleJob]:
@@ -82,9 +107,14 @@ def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[Google
     """
     table = needed_file(path, TASKS_FILE, "name the folder of the Google 2011 extract") if path.is_dir() else path
     names_file = find_file(table.parent, JOBS_FILE)
-    names = None if names_file is None else _JobsTable(names_file)
-    for place, fields in read_table(table, TASKS_HEADER, progress):
-        yield _task_row(place, fields, names)
+    ends = {} if names_file is None else {row.job: row for _, row in read_rows(names_file, GoogleEnd, JOBS_HEADER)}
+    for _, job in read_rows(table, GoogleJob, TASKS_HEADER, progress):
+        if names_file is None:
+            yield job
+        elif end := ends.get(job.id):
+            yield job.model_copy(update={"job_name": end.job_name, "end_ms": end.end_ms})
+        else:
+            raise wrong(names_file, "", f"there is no job {job.id}, which the tasks table has; fetch both again")
 
 
 def read_google(path: Path, progress: Progress | None = None) -> Workload:
@@ -123,68 +153,8 @@ def google_job(row: GoogleJob, demand: Mapping[str, float], arrival_ms: int) -> 
     return Job(str(row.id), arrival_ms, Dag(str(row.id), (stage,)), Framework.TEZ, name, row.user, tags=tags)
 
 
-def _task_row(place: Place, fields: list[str], names: _JobsTable | None) -> GoogleJob:
-    number = place.count("job", fields[0])
-    tasks = place.count("n_tasks", fields[10], least=1)
-    durations = place.durations_ms("durations_s", fields[14])
-    if len(durations) != place.count("n_finished", fields[11], least=1):
-        raise place.wrong("n_finished", f"it is {fields[11]}, but there are {len(durations)} durations_s")
-    if len(durations) > tasks:
-        raise place.wrong("n_tasks", f"it is {tasks}, but {len(durations)} tasks have finished")
-    job_name, end_ms = ("", None) if names is None else names.look_up(number)
-    return GoogleJob(
-        number,
-        place.time_ms("submit_s", fields[1]),
-        fields[2],
-        fields[3],
-        place.count("sched_class", fields[4]),
-        place.count("priority", fields[5]),
-        # A missing request counts as 0.
-        place.amount("cpu", fields[6] or "0"),
-        place.amount("mem", fields[7] or "0"),
-        tasks,
-        durations,
-        job_name,
-        end_ms,
-    )
-
-
-class _JobsTable:
-    """The jobs table, read on demand; it is sorted by job number, the tasks table almost."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._rows = read_table(path, JOBS_HEADER)
-        self._latest = -1
-        self._read: dict[int, tuple[str, int | None]] = {}
-
-    def look_up(self, number: int) -> tuple[str, int | None]:
-        """Return a job's name and when it ended (ms)."""
-        while self._latest < number:
-            place, fields = next(self._rows, (None, []))
-            if place is None:
-                break
-            self._latest = place.count("job", fields[0], least=self._latest + 1)
-            end_ms = place.time_ms("end_s", fields[3]) if fields[3] else None
-            self._read[self._latest] = fields[7], end_ms
-        row = self._read.get(number)
-        if row is None:
-            raise wrong(self._path, "", f"there is no job {number}, which the tasks table has; fetch both again")
-        return row
-
-
 BATCH_TASKS_FILE: Final = "batch_task.csv"
-COLUMNS: Final = (
-    "task_name",
-    "instance_num",
-    "job_name",
-    "task_type",
-    "status",
-    "start_time",
-    "end_time",
-    "plan_cpu",
-    "plan_mem",
-)
+COLUMNS: Final = "task_name,instance_num,job_name,task_type,status,start_time,end_time,plan_cpu,plan_mem"
 ENDED: Final = "Terminated"
 CORE: Final = 100.0
 """One core in units of ``plan_cpu``."""
@@ -194,44 +164,22 @@ MACHINE_MB: Final = 96 * 4096
 _NAMED: Final = re.compile(r"[A-Za-z]+(\d+)((?:_[A-Za-z0-9]+)*)$")
 
 
-@dataclass(frozen=True, slots=True)
-class BatchTask:
+class BatchTask(Row):
     """A line of the trace."""
 
-    line: int
-    name: str
-    instances: int
-    job: str
-    ended: bool
-    """Whether it succeeded, at known times."""
-    start_ms: int
-    end_ms: int
-    cores: float | None
-    memory_mb: float | None
+    task_name: str
+    instances: Annotated[Count, _ZERO] = Field(alias="instance_num")
+    job_name: str
+    status: str
+    start_ms: Annotated[Milliseconds, _ZERO] = Field(alias="start_time")
+    end_ms: Annotated[Milliseconds, _ZERO] = Field(alias="end_time")
+    plan_cpu: Annotated[Amount | None, _EMPTY]
+    plan_mem: Annotated[Amount | None, _EMPTY]
 
-
-def _batch_tasks(path: Path, progress: Progress | None = None) -> Iterator[BatchTask]:
-    """Yield the lines of a trace."""
-    for number, line in read_lines(path, progress):
-        place, fields = Place(path, number), line.split(",")
-        place.columns(fields, len(COLUMNS))
-        times = [
-            place.amount(name, text) if text else 0.0 for name, text in zip(COLUMNS[5:7], fields[5:7], strict=True)
-        ]
-        asked = [place.amount(name, text) if text else None for name, text in zip(COLUMNS[7:], fields[7:], strict=True)]
-        if max(times) * 1000 > MS_MAX:
-            raise place.wrong(COLUMNS[5], f"{max(times):g} s is out of all reason; times are in seconds")
-        yield BatchTask(
-            number,
-            fields[0],
-            place.count(COLUMNS[1], fields[1], least=0) if fields[1] else 0,
-            fields[2],
-            fields[4] == ENDED and 0 < times[0] <= times[1],
-            round(1000 * times[0]),
-            round(1000 * times[1]),
-            None if asked[0] is None else asked[0] / CORE,
-            None if asked[1] is None else asked[1] / 100 * MACHINE_MB,
-        )
+    @property
+    def ended(self) -> bool:
+        """Whether it succeeded, at known times."""
+        return self.status == ENDED and 0 < self.start_ms <= self.end_ms
 
 
 def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
@@ -249,11 +197,14 @@ def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
     file = path if path.is_file() else needed_file(path, BATCH_TASKS_FILE, "it has the stages")
     stages: dict[str, list[BatchTask]] = {}
     total = 0
-    for task in _batch_tasks(file, progress):
-        stages.setdefault(task.job, []).append(task)
+    useless: tuple[str, BatchTask] | None = None
+    for where, task in read_rows(file, BatchTask, COLUMNS, progress, headed=False):
+        stages.setdefault(task.job_name, []).append(task)
         total += task.instances
         if total > TASKS_MAX:
-            raise wrong(file, f"line {task.line}", f"over {TASKS_MAX:,} instances; cut the file, it is read whole")
+            raise wrong(file, where, f"over {TASKS_MAX:,} instances; cut the file, it is read whole")
+        if useless is None and not (task.ended and task.instances):
+            useless = where, task
     jobs, unfinished, broken = [], 0, 0
     for name, tasks in stages.items():
         if not all(task.ended and task.instances for task in tasks):
@@ -266,7 +217,7 @@ def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
             continue
         jobs.append(Job(name, min(task.start_ms for task in tasks), dag, Framework.TEZ, name))
     if stages and not jobs:
-        raise _nothing(file, stages)
+        raise _nothing(file, useless)
     notes = ["The tasks of a stage all last as long as the stage did: instances are in a table of their own"]
     if unfinished:
         notes.append(f"{unfinished} of {len(stages)} jobs have a stage that did not end well, or without instances")
@@ -275,23 +226,23 @@ def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
     return arranged(jobs, notes)
 
 
-def _nothing(file: Path, stages: dict[str, list[BatchTask]]) -> WorkloadError:
+def _nothing(file: Path, useless: tuple[str, BatchTask] | None) -> WorkloadError:
     """Return why a nonempty trace has no job that can run, by the first wrong line."""
-    task = next((task for tasks in stages.values() for task in tasks if not (task.ended and task.instances)), None)
-    if task is None:
+    if useless is None:
         return wrong(file, "", "all jobs have stages of one number, or that wait for each other; look at the names")
+    where, task = useless
     if task.end_ms < task.start_ms:
         why = f"its start_time, {task.start_ms / 1000:g}, is after its end_time, {task.end_ms / 1000:g}"
     elif not task.instances:
         why = "it has no instances"
     else:
         why = f"its status is not {ENDED}, or it has no start_time"
-    return wrong(file, f"line {task.line}", f"{why}; there is no job of which every stage has ended")
+    return wrong(file, where, f"{why}; there is no job of which every stage has ended")
 
 
 def _dag(job: str, tasks: list[BatchTask]) -> Dag:
     """Return the DAG of a job; missing predecessors count as completed."""
-    named = [_NAMED.fullmatch(task.name) for task in tasks]
+    named = [_NAMED.fullmatch(task.task_name) for task in tasks]
     numbers = [int(match[1]) for match in named if match]
     free = max(numbers, default=0)
     stages = []
@@ -302,30 +253,28 @@ def _dag(job: str, tasks: list[BatchTask]) -> Dag:
             parents = [int(part) for part in match[2].split("_") if part.isdigit()]
         else:
             number = free = free + 1
-        demand = {
-            "memory-mb": max(1, ceil(CONTAINER["memory-mb"] if task.memory_mb is None else task.memory_mb)),
-            "vcores": max(1, ceil(CONTAINER["vcores"] if task.cores is None else task.cores)),
-        }
+        memory_mb = CONTAINER["memory-mb"] if task.plan_mem is None else task.plan_mem / 100 * MACHINE_MB
+        cores = CONTAINER["vcores"] if task.plan_cpu is None else task.plan_cpu / CORE
+        demand = {"memory-mb": max(1, ceil(memory_mb)), "vcores": max(1, ceil(cores))}
         waits = tuple(dict.fromkeys(parent for parent in parents if parent in numbers and parent != number))
         duration_ms = max(1, task.end_ms - task.start_ms)
-        stages.append(Stage(number, task.instances, duration_ms, demand, waits, name=task.name))
+        stages.append(Stage(number, task.instances, duration_ms, demand, waits, name=task.task_name))
     return ordered(job, tuple(stages))
 
 
-SWIM_COLUMNS: Final = ("job id", "submit time (s)", "gap (s)", "map input", "shuffle", "reduce output")
+SWIM_COLUMNS: Final = "job id\tsubmit time (s)\tgap (s)\tmap input\tshuffle\treduce output\t[input path]"
 MB: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class SwimJob:
+class SwimJob(Row):
     """A line of a sample."""
 
-    id: str
-    submit_ms: int
-    input_bytes: int
-    shuffle_bytes: int
-    output_bytes: int
-    input_path: str = ""
+    id: str = Field(alias="job id")
+    submit_ms: Milliseconds = Field(alias="submit time (s)")
+    input_bytes: Count = Field(alias="map input")
+    shuffle_bytes: Count = Field(alias="shuffle")
+    output_bytes: Count = Field(alias="reduce output")
+    input_path: str = Field("", alias="input path")
 
 
 BLOCK_MB: Final = 128.0
@@ -363,17 +312,8 @@ def swim_jobs(path: Path, progress: Progress | None = None) -> Iterator[SwimJob]
     Raises:
         WorkloadError: a line is wrong, with its number and field.
     """
-    for number, line in read_lines(path, progress):
-        place = Place(path, number)
-        fields = line.split("\t")
-        if len(fields) not in (6, 7):
-            wanted = ", ".join(SWIM_COLUMNS)
-            raise place.wrong("", f"{len(fields)} columns where 6 are wanted, separated by tabs: {wanted}")
-        read, moved, written = (
-            place.count(name, text) for name, text in zip(SWIM_COLUMNS[3:], fields[3:6], strict=True)
-        )
-        submit_ms = place.time_ms(SWIM_COLUMNS[1], fields[1])
-        yield SwimJob(fields[0], submit_ms, read, moved, written, "".join(fields[6:]))
+    for _, job in read_rows(path, SwimJob, SWIM_COLUMNS, progress, headed=False):
+        yield job
 
 
 def read_swim(path: Path, progress: Progress | None = None) -> Workload:
@@ -398,6 +338,25 @@ Profile = tuple[int, int, int]
 """A query, the size of its data in GB, its maximum number of cores."""
 
 
+class ProfileStage(Row):
+    """A row of the table of profiles."""
+
+    query: Count
+    size_gb: Count
+    max_cores: Count
+    stage: Count
+    tasks: Positive
+    mean_runtime_ms: Amount
+
+
+class Edge(Row):
+    """A row of the table of edges."""
+
+    query: Count
+    stage: Count
+    child: Count
+
+
 def read_tpch(path: Path, progress: Progress | None = None) -> Workload:
     """Read the profiles as one job each, all arriving at time 0, by query, size and cores.
 
@@ -413,18 +372,18 @@ def read_tpch(path: Path, progress: Progress | None = None) -> Workload:
     folder = path if path.is_dir() else path.parent
     profiles_file = needed_file(folder, PROFILES_FILE, "it has the stages") if path.is_dir() else path
     edges_file = needed_file(folder, "edges.csv", "it has which stage needs which")
-    parents = _read_edges(edges_file)
+    parents: dict[tuple[int, int], set[int]] = {}
+    for _, edge in read_rows(edges_file, Edge, EDGES_HEADER):
+        parents.setdefault((edge.query, edge.child), set()).add(edge.stage)
     stages: dict[Profile, dict[int, Stage]] = {}
-    for place, (query, size, cores, number, tasks, mean) in read_table(profiles_file, PROFILES_HEADER, progress):
-        profile = (place.count("query", query), place.count("size_gb", size), place.count("max_cores", cores))
-        stage = place.count("stage", number)
-        found = stages.setdefault(profile, {})
-        if stage in found:
-            raise place.wrong("stage", f"query {query} has a second stage {number} at {size} GB and {cores} cores")
-        duration_ms = max(1, round(place.amount("mean_runtime_ms", mean)))
-        before = tuple(sorted(parents.get(profile[0], {}).get(stage, ())))
-        width = place.count("tasks", tasks, least=1)
-        found[stage] = Stage(stage, width, duration_ms, CONTAINER, before, name=f"stage{stage}")
+    for where, row in read_rows(profiles_file, ProfileStage, PROFILES_HEADER, progress):
+        found = stages.setdefault((row.query, row.size_gb, row.max_cores), {})
+        if row.stage in found:
+            again = f"query {row.query} has a second stage {row.stage} at {row.size_gb} GB and {row.max_cores} cores"
+            raise wrong(profiles_file, where, f"stage: {again}")
+        duration_ms = max(1, round(row.mean_runtime_ms))
+        before = tuple(sorted(parents.get((row.query, row.stage), ())))
+        found[row.stage] = Stage(row.stage, row.tasks, duration_ms, CONTAINER, before, name=f"stage{row.stage}")
     if not stages:
         raise wrong(profiles_file, "", "there is no profile in it")
     return arranged(_tpch_job(profile, stages[profile], profiles_file) for profile in sorted(stages))
@@ -439,12 +398,3 @@ def _tpch_job(profile: Profile, stages: Mapping[int, Stage], path: Path) -> Job:
         raise WorkloadError(f"{path}: {error}; the tables do not belong together") from None
     tags = (f"size_gb:{size}", f"max_cores:{cores}")
     return Job(name, 0, dag, Framework.SPARK, f"q{query}", tags=tags)
-
-
-def _read_edges(path: Path) -> dict[int, dict[int, set[int]]]:
-    """Return the predecessors of each stage by query."""
-    parents: dict[int, dict[int, set[int]]] = {}
-    for place, (query, stage, child) in read_table(path, EDGES_HEADER):
-        before = parents.setdefault(place.count("query", query), {})
-        before.setdefault(place.count("child", child), set()).add(place.count("stage", stage))
-    return parents

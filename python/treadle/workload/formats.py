@@ -10,7 +10,7 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -38,7 +38,6 @@ from treadle.dag import (
 from treadle.errors import nearest
 from treadle.workload.clusters import (
     BATCH_TASKS_FILE,
-    COLUMNS,
     PROFILES_FILE,
     PROFILES_HEADER,
     TASKS_FILE,
@@ -190,38 +189,29 @@ def write_own(workload: Workload, stream: TextIO) -> None:
     """Write a workload so that `read_workload` returns the same."""
     stream.write(json.dumps({HEADER: VERSION, "notes": list(workload.notes)}) + "\n")
     for job in workload.jobs:
-        stream.write(json.dumps(dict(_job_fields(job))) + "\n")
+        fields = {"id": job.id, "arrival_ms": job.arrival_ms, "framework": job.framework.value}
+        for field in ("name", "user", "queue", "priority", "tags"):
+            if value := getattr(job, field):
+                fields[field] = value
+        stages = [_stage_fields(stage, job) for stage in job.dag.stages]
+        stream.write(json.dumps(fields | {"stages": stages}) + "\n")
 
 
-def _job_fields(job: Job) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a job's line, except those with default values."""
-    yield "id", job.id
-    yield "arrival_ms", job.arrival_ms
-    yield "framework", job.framework.value
-    for field in ("name", "user", "queue", "priority"):
-        if value := getattr(job, field):
-            yield field, value
-    if job.tags:
-        yield "tags", list(job.tags)
-    yield "stages", [dict(_stage_fields(stage, job)) for stage in job.dag.stages]
-
-
-def _stage_fields(stage: Stage, job: Job) -> Iterator[tuple[str, Any]]:
-    yield "id", stage.id
-    yield "demand", dict(stage.demand)
-    if stage.durations_ms is None:
-        yield "tasks", stage.tasks
-    yield "duration_ms", stage.duration_ms
-    if stage.durations_ms is not None:
-        yield "durations_ms", stage.durations_ms.tolist()
-    if stage.parents:
-        yield "parents", list(stage.parents)
-    if stage.one_to_one:
-        yield "one_to_one", sorted(stage.one_to_one)
-    if stage.name:
-        yield "name", stage.name
-    if stage.id in job.hosts:
-        yield "hosts", [list(names) for names in job.hosts[stage.id]]
+def _stage_fields(stage: Stage, job: Job) -> dict[str, Any]:
+    """Return the fields of a stage's object, except those with default values."""
+    each_ms = stage.durations_ms
+    fields = {
+        "id": stage.id,
+        "demand": dict(stage.demand),
+        "tasks": stage.tasks if each_ms is None else None,
+        "duration_ms": stage.duration_ms,
+        "durations_ms": None if each_ms is None else each_ms.tolist(),
+        "parents": stage.parents or None,
+        "one_to_one": sorted(stage.one_to_one) or None,
+        "name": stage.name or None,
+        "hosts": job.hosts.get(stage.id),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -349,26 +339,13 @@ def made(function: Function, field: str, *given: Any, **parameters: Any) -> Work
 
 
 _FIELD: Final = re.compile(r'"([^"\\]+)"\s*:')
+"""A possible name of a JSON field: any string followed by a colon."""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """Input of format detection."""
-
-    start: str
-    """The first characters of a file."""
-
-    @property
-    def lines(self) -> list[str]:
-        """The first nonempty lines, without the last, which may be cut off unless it is the only one."""
-        lines = [line.strip() for line in self.start.splitlines()]
-        filled = [line for line in lines if line]
-        return filled[:-1] if len(self.start) >= SAMPLE_CHARACTERS and len(filled) > 1 else filled
-
-    @property
-    def fields(self) -> set[str]:
-        """Possible names of JSON fields: all strings followed by a colon."""
-        return set(_FIELD.findall(self.start))
+def _first_lines(start: str) -> list[str]:
+    """Return up to five nonempty lines of a file; a last one that may be cut off only if there is no other."""
+    lines = [line.strip() for line in start.splitlines() if line.strip()]
+    return (lines[:-1] if len(start) >= SAMPLE_CHARACTERS and len(lines) > 1 else lines)[:5]
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,8 +354,8 @@ class Format:
 
     name: str
     summary: str
-    objection: Callable[[Content], str]
-    """Returns why a content does not have this format; empty if it does."""
+    objection: Callable[[str], str]
+    """Returns why a file with this beginning does not have this format; empty if it does."""
     read: Callable[..., Workload]
     """Takes the path and ``progress``, and ``seed`` if it is `seeded`."""
     file: str = ""
@@ -387,63 +364,51 @@ class Format:
     """Whether the file only has distributions, which are drawn from."""
 
 
-def _json_with(*fields: str) -> Callable[[Content], str]:
-    def objection(content: Content) -> str:
-        if content.start.lstrip()[:1] not in ("{", "["):
-            return "no JSON"
-        return "" if content.fields.intersection(fields) else f"no field {' or '.join(fields)}"
+def _json_with(why_not: str, *fields: set[str], begins: str = "{[") -> Callable[[str], str]:
+    """Return the objection to a file that is no JSON, or has no one of these sets of fields."""
+
+    def objection(start: str) -> str:
+        if not start.lstrip().startswith(tuple(begins)):
+            return "no JSON object" if begins == "{" else "no JSON"
+        return "" if any(some <= {*_FIELD.findall(start)} for some in fields) else why_not
 
     return objection
 
 
-def _own(content: Content) -> str:
-    if content.start.lstrip()[:1] != "{":
-        return "no JSON object"
-    is_own = HEADER in content.fields or {"arrival_ms", "stages"} <= content.fields
-    return "" if is_own else "no fields arrival_ms and stages"
+def _headed(header: str) -> Callable[[str], str]:
+    return lambda start: "" if _first_lines(start)[:1] == [header] else f"the first line is not {header[:40]}..."
 
 
-def _dags(content: Content) -> str:
-    if content.start.lstrip()[:1] != "{":
-        return "no JSON object"
-    return "" if {"machines", "capacity", "stages"} <= content.fields else "no fields machines, capacity and stages"
-
-
-def _headed(header: str) -> Callable[[Content], str]:
-    return lambda content: "" if content.lines[:1] == [header] else f"the first line is not {header[:40]}..."
-
-
-def _not_alibaba(content: Content) -> str:
-    for line in content.lines[:5]:
+def _not_alibaba(start: str) -> str:
+    for line in _first_lines(start):
         fields = line.split(",")
-        numbers = [field for at, field in enumerate(fields) if at in (1, 5, 6, 7, 8)]
-        if len(fields) != len(COLUMNS) or not all(not field or _is_number(field) for field in numbers):
+        if len(fields) != 9 or not all(not fields[at] or _is_number(fields[at]) for at in (1, 5, 6, 7, 8)):
             return "a line is not of nine columns such as M1,1,j_1,1,Terminated,87,90,100.0,0.5"
-    return "" if content.lines else "no line"
+    return "" if start.strip() else "no line"
 
 
-def _not_swim(content: Content) -> str:
-    for line in content.lines[:5]:
+def _not_swim(start: str) -> str:
+    for line in _first_lines(start):
         fields = line.split("\t")
         if len(fields) not in (6, 7) or not all(map(_is_number, fields[1:6])):
             return "a line is not of a name and five numbers separated by tabs"
-    return "" if content.lines else "no line"
+    return "" if start.strip() else "no line"
 
+
+_OWN: Final = _json_with("no fields arrival_ms and stages", {HEADER}, {"arrival_ms", "stages"}, begins="{")
+_DAGS: Final = _json_with("no fields machines, capacity and stages", {"machines", "capacity", "stages"}, begins="{")
+_SLS: Final = _json_with("no field job.tasks", {"job.tasks"})
+_SYNTH: Final = _json_with("no field job_classes or workload_weight", {"job_classes"}, {"workload_weight"})
+_RUMEN: Final = _json_with("no field jobID or mapTasks", {"jobID"}, {"mapTasks"})
 
 FORMATS: Final[dict[str, Format]] = {
     known.name: known
     for known in (
-        Format("treadle", "Treadle's own: a job a line, as JSON", _own, _read_own),
-        Format("dag", "DAGs to plan, as `treadle lab dags` writes them", _dags, _read_dags),
-        Format("sls", "SLS JSON of Hadoop's load simulator", _json_with("job.tasks"), read_sls),
-        Format(
-            "synth",
-            "SYNTH JSON of Hadoop's load simulator",
-            _json_with("job_classes", "workload_weight"),
-            read_synth,
-            seeded=True,
-        ),
-        Format("rumen", "Rumen's JSON of finished MapReduce jobs", _json_with("jobID", "mapTasks"), read_rumen),
+        Format("treadle", "Treadle's own: a job a line, as JSON", _OWN, _read_own),
+        Format("dag", "DAGs to plan, as `treadle lab dags` writes them", _DAGS, _read_dags),
+        Format("sls", "SLS JSON of Hadoop's load simulator", _SLS, read_sls),
+        Format("synth", "SYNTH JSON of Hadoop's load simulator", _SYNTH, read_synth, seeded=True),
+        Format("rumen", "Rumen's JSON of finished MapReduce jobs", _RUMEN, read_rumen),
         Format("google", "extract of Google's trace of 2011", _headed(TASKS_HEADER), read_google, TASKS_FILE),
         Format("alibaba", "batch tasks of Alibaba's trace of 2018", _not_alibaba, read_alibaba, BATCH_TASKS_FILE),
         Format("tpch", "TPC-H DAGs measured on Spark", _headed(PROFILES_HEADER), read_tpch, PROFILES_FILE),
@@ -473,31 +438,25 @@ def read_workload(
         WorkloadError: it is unreadable, no format matches (the text says why for each), or the content is wrong, with
             its line or record and field.
     """
-    own = None if format is None or format in FORMATS else _own_reader(format)
+    own = None
+    if format is not None and format not in FORMATS:
+        if (place := place_of(format)) is not None:
+            own = function_of_file(Path(place[0]), place[1], "format")
+        elif format in (known := offered(READERS)):
+            own = offered_function(READERS, format, "format")
+        else:
+            names = ", ".join((*FORMATS, *known))
+            raise WorkloadError(f"there is no format {format!r}; there are {names}, or FILE.py:FUNCTION")
     if not path.exists():
         raise wrong(path, "", "there is no such file or folder")
     if own is not None:
         return made(own, f"{path}: format {format}", path, seed)
-    known = FORMATS[format or recognised(path)]
-    drawn = {"seed": seed} if known.seeded and seed is not None else {}
-    workload = known.read(path, progress=progress, **drawn)
+    chosen = FORMATS[format or recognised(path)]
+    drawn = {"seed": seed} if chosen.seeded and seed is not None else {}
+    workload = chosen.read(path, progress=progress, **drawn)
     if not workload.jobs:
-        raise wrong(path, "", f"there is no job in it, read as {known.name}; look whether it is the right file")
+        raise wrong(path, "", f"there is no job in it, read as {chosen.name}; look whether it is the right file")
     return workload
-
-
-def _own_reader(name: str) -> Function:
-    """Return a custom reader.
-
-    Raises:
-        WorkloadError: there is none of that name, or it is unusable.
-    """
-    place = place_of(name)
-    if place is not None:
-        return function_of_file(Path(place[0]), place[1], "format")
-    if name in (own := offered(READERS)):
-        return offered_function(READERS, name, "format")
-    raise WorkloadError(f"there is no format {name!r}; there are {', '.join((*FORMATS, *own))}, or FILE.py:FUNCTION")
 
 
 def recognised(path: Path) -> str:
@@ -506,22 +465,21 @@ def recognised(path: Path) -> str:
     Raises:
         WorkloadError: none matches, or it is unreadable.
     """
-    content = None if path.is_dir() else Content(read_text(path, SAMPLE_CHARACTERS))
-    if content is not None and not content.start.strip():
+    start = None if path.is_dir() else read_text(path, SAMPLE_CHARACTERS)
+    if start is not None and not start.strip():
         raise wrong(path, "", "the file is empty; name one with jobs (docs/workloads.md)")
     reasons = ""
     for known in FORMATS.values():
-        objection = _not_in_folder(path, known.file) if content is None else known.objection(content)
+        if start is not None:
+            objection = known.objection(start)
+        elif known.file:
+            objection = "" if find_file(path, known.file) else f"no {known.file} in the folder"
+        else:
+            objection = "a folder"
         if not objection:
             return known.name
         reasons += f"\n  {known.name}: {objection}"
     raise wrong(path, "", f"this is none of the formats known; name the right one with the format option{reasons}")
-
-
-def _not_in_folder(folder: Path, file: str) -> str:
-    if not file:
-        return "a folder"
-    return "" if find_file(folder, file) else f"no {file} in the folder"
 
 
 def _is_number(text: str) -> bool:

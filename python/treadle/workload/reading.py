@@ -7,15 +7,14 @@ import io
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
 from treadle.dag import TwiceError, each_once
 from treadle.errors import UserError
@@ -128,60 +127,33 @@ TASKS_MAX = 10_000_000
 """Maximum number of tasks of all jobs of a file; a larger number is probably an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A record of a file."""
+def _milliseconds(seconds: str) -> int:
+    value = float(seconds) * 1000
+    if not 0.0 <= value <= MS_MAX:
+        raise ValueError("out of all reason; times are in seconds, and not negative")
+    return round(value)
 
-    path: Path
-    line: int
 
-    def wrong(self, field: str, text: str) -> WorkloadError:
-        """Return the error for a field of this record."""
-        return wrong(self.path, f"line {self.line}", f"{field}: {text}" if field else text)
+def _durations_ms(seconds: str) -> npt.NDArray[np.int64]:
+    values = np.array(seconds.split(), np.float64) * 1000
+    if not np.all((values >= 0) & (values <= MS_MAX)):
+        raise ValueError("durations must be finite seconds and not negative")
+    return np.maximum(1, np.rint(values)).astype(np.int64)
 
-    def count(self, field: str, text: str, least: int = 0) -> int:
-        """Return a whole number of at least ``least``."""
-        try:
-            value = int(text)
-        except ValueError:
-            raise self.wrong(field, f"{text[:40]!r} is not a whole number") from None
-        if value < least:
-            raise self.wrong(field, f"{value} is less than {least}")
-        return value
 
-    def amount(self, field: str, text: str) -> float:
-        """Return a finite number that is not negative."""
-        try:
-            value = float(text)
-        except ValueError:
-            raise self.wrong(field, f"{text[:40]!r} is not a number") from None
-        if not 0.0 <= value < float("inf"):
-            raise self.wrong(field, f"{text[:40]} must be finite and not negative")
-        return value
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Milliseconds = Annotated[int, BeforeValidator(_milliseconds)]
+"""In a file as seconds."""
+Durations = Annotated[npt.NDArray[np.int64], PlainValidator(_durations_ms)]
+"""Milliseconds, at least one each; in a file as seconds, separated by spaces."""
 
-    def time_ms(self, field: str, seconds: str) -> int:
-        """Return seconds as milliseconds."""
-        value = self.amount(field, seconds) * 1000
-        if value > MS_MAX:
-            raise self.wrong(field, f"{seconds[:40]} s is out of all reason; times are in seconds")
-        return round(value)
 
-    def durations_ms(self, field: str, seconds: str) -> npt.NDArray[np.int64]:
-        """Return durations in seconds, separated by spaces, as milliseconds; each lasts at least one."""
-        if not seconds:
-            return np.zeros(0, np.int64)
-        try:
-            values = np.array(seconds.split(), np.float64) * 1000
-        except ValueError as error:
-            raise self.wrong(field, f"{error}; durations are numbers separated by spaces") from None
-        if not np.all((values >= 0) & (values <= MS_MAX)):
-            raise self.wrong(field, "durations must be finite seconds and not negative")
-        return np.maximum(1, np.rint(values)).astype(np.int64)
+class Row(BaseModel):
+    """A row of a table: fields are found by the names of its columns."""
 
-    def columns(self, columns: Sequence[str], count: int) -> None:
-        """Check the number of columns of a line."""
-        if len(columns) != count:
-            raise self.wrong("", f"{len(columns)} columns where {count} are wanted")
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -252,23 +224,34 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def read_table(path: Path, header: str, progress: Progress | None = None) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the rows of a comma-separated table, which has no quotes, each with its place.
+def read_rows(
+    path: Path, model: type[Model], columns: str, progress: Progress | None = None, *, headed: bool = True
+) -> Iterator[tuple[str, Model]]:
+    """Yield the rows of a table without quotes, each with its place in the file.
+
+    Args:
+        path: the file.
+        model: what a row is; columns that it lacks are not looked at.
+        columns: their names, separated as the values are: by tabs, otherwise by commas. A name in brackets at the end
+            may be missing.
+        progress: called with the fraction that is read.
+        headed: whether they are the file's first line.
 
     Raises:
-        WorkloadError: the first line is not ``header``, or a row has more or fewer columns.
+        WorkloadError: the first line is another, a row has more or fewer columns, or a value is wrong.
     """
-    columns = header.count(",") + 1
-    first = True
+    separator = "\t" if "\t" in columns else ","
+    names = [name.strip("[]") for name in columns.split(separator)]
+    counts = {len(names), len(names) - columns.endswith("]")}
     for number, line in read_lines(path, progress):
-        place = Place(path, number)
-        if first:
-            if line != header:
-                raise place.wrong("", f"the header is {line[:80]!r}, not {header!r}")
-            first = False
+        where, fields = f"line {number}", line.split(separator)
+        if headed:
+            if line != columns:
+                raise wrong(path, where, f"the header is {line[:80]!r}, not {columns!r}")
+            headed = False
             continue
-        fields = line.split(",")
-        place.columns(fields, columns)
-        yield place, fields
-    if first:
-        raise wrong(path, "", f"the table is empty; its first line should be {header!r}")
+        if len(fields) not in counts:
+            raise wrong(path, where, f"{len(fields)} columns where {min(counts)} are wanted: {', '.join(names)}")
+        yield where, checked(model, dict(zip(names, fields, strict=False)), path, where)
+    if headed:
+        raise wrong(path, "", f"the table is empty; its first line should be {columns!r}")

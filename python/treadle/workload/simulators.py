@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import log, log1p, sqrt
 from pathlib import Path
@@ -131,23 +131,21 @@ def read_rumen(path: Path, progress: Progress | None = None) -> Workload:
 
 def _rumen_job(record: RumenJob) -> tuple[Job | None, int]:
     """Return the job without its arrival, None if no task is left, and the number of lost tasks."""
-    stages: list[Stage] = []
+    kinds = []
     hosts = {}
     lost = 0
-    kinds: Sequence[tuple[str, list[RumenTask]]] = (("map", record.maps), ("reduce", record.reduces))
-    for kind, tasks in kinds:
+    for kind, tasks in (("map", record.maps), ("reduce", record.reduces)):
         ran = [(duration_ms, task.hosts()) for task in tasks if (duration_ms := task.duration_ms()) >= 0]
         lost += len(tasks) - len(ran)
         if not ran:
             continue
-        durations = np.maximum(1, np.array([duration_ms for duration_ms, _ in ran], np.int64))
-        number = len(stages)
-        stages.append(Stage.measured(number, durations, record.demand(kind), tuple(range(number)), kind))
         if any(where for _, where in ran):
-            hosts[number] = tuple(where for _, where in ran)
-    if not stages:
+            hosts[len(kinds)] = tuple(where for _, where in ran)
+        durations = np.maximum(1, np.array([duration_ms for duration_ms, _ in ran], np.int64))
+        kinds.append((kind, durations, record.demand(kind)))
+    if not kinds:
         return None, lost
-    dag = Dag(record.id, tuple(stages))
+    dag = Dag(record.id, _measured(kinds, "mapreduce"))
     names = (record.name or "", record.user or "", record.queue or "")
     priority = PRIORITIES.get((record.priority or "").upper(), 0)
     return Job(record.id, 0, dag, Framework.MAPREDUCE, *names, record.tags(), hosts, priority), lost
@@ -292,19 +290,22 @@ def _stages(job: SlsJob, path: Path, where: str) -> tuple[tuple[Stage, ...], dic
         group.durations_ms.extend([task.lasts_ms] * copies)
         host = task.host.rpartition("/")[2]
         group.hosts.extend([(host,) if host else ()] * copies)
+    made = sorted(groups.items(), key=lambda item: item[0][0])
+    kinds = [(kind, np.array(group.durations_ms, np.int64), group.demand) for (_, kind, *_), group in made]
+    hosts = {number: tuple(group.hosts) for number, (_, group) in enumerate(made) if any(group.hosts)}
+    return _measured(kinds, job.type), hosts
+
+
+def _measured(
+    kinds: Iterable[tuple[str, npt.NDArray[np.int64], dict[str, float]]], job_type: JobType
+) -> tuple[Stage, ...]:
+    """Return a stage for each kind of tasks, their durations and resources; reduces wait for the maps before them."""
     stages: list[Stage] = []
-    hosts = {}
-    maps: list[int] = []
-    for (reduces, kind, *_), group in sorted(groups.items(), key=lambda item: item[0][0]):
-        durations = np.array(group.durations_ms, np.int64)
-        parents = tuple(maps) if reduces and job.type == "mapreduce" else ()
-        number = len(stages)
-        if kind == "map":
-            maps.append(number)
-        stages.append(Stage.measured(number, durations, group.demand, parents, kind))
-        if any(group.hosts):
-            hosts[number] = tuple(group.hosts)
-    return tuple(stages), hosts
+    for number, (kind, durations, demand) in enumerate(kinds):
+        waits = kind == "reduce" and job_type == "mapreduce"
+        parents = tuple(stage.id for stage in stages if stage.name == "map") if waits else ()
+        stages.append(Stage.measured(number, durations, demand, parents, kind))
+    return tuple(stages)
 
 
 def _unused(name: str, ids: dict[str, int]) -> str:
@@ -481,8 +482,7 @@ def read_synth(path: Path, progress: Progress | None = None, seed: int | None = 
 
 def _job(generator: np.random.Generator, kind: JobClass, queue: str, name: str, arrival_ms: int) -> Job | None:
     """Draw one job, None if it has no task."""
-    stages: list[Stage] = []
-    maps: list[int] = []
+    kinds = []
     # Reduces wait for the maps, so they come last, whatever their order in the file.
     for task in sorted(kind.tasks, key=lambda task: task.type == "reduce"):
         count = task.count.whole(generator, 0, TASKS_MAX)
@@ -493,14 +493,10 @@ def _job(generator: np.random.Generator, kind: JobClass, queue: str, name: str, 
         if not count:
             continue
         durations = np.clip(np.rint(task.time.draw(generator, count)), 1, MS_MAX).astype(np.int64)
-        parents = tuple(maps) if task.type == "reduce" and kind.type == "mapreduce" else ()
-        number = len(stages)
-        if task.type == "map":
-            maps.append(number)
-        stages.append(Stage.measured(number, durations, demand, parents, task.type))
-    if not stages:
+        kinds.append((task.type, durations, demand))
+    if not kinds:
         return None
-    dag = Dag(name, tuple(stages))
+    dag = Dag(name, _measured(kinds, kind.type))
     return Job(name, arrival_ms, dag, _FRAMEWORKS[kind.type], kind.class_name, kind.user_name, queue)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.errors import UserError
-from treadle.workload.clusters import JOBS_FILE, JOBS_HEADER, WINDOW_MS, google_jobs
-from treadle.workload.reading import needed_file, read_table
+from treadle.workload.clusters import JOBS_FILE, JOBS_HEADER, WINDOW_MS, GoogleEnd, google_jobs
+from treadle.workload.reading import needed_file, read_rows
 from treadle_lab.models.cell import (
     ARCHITECTURES,
     DAY_S,
@@ -293,12 +293,11 @@ def google_left_s(path: Path) -> F64:
     """
     table = needed_file(path, JOBS_FILE, "name the folder of the Google 2011 extract") if path.is_dir() else path
     left_s = []
-    for place, fields in read_table(table, JOBS_HEADER):
-        if place.time_ms("submit_s", fields[1]) > WINDOW_MS:
+    for _, row in read_rows(table, GoogleEnd, JOBS_HEADER):
+        if row.submit_ms > WINDOW_MS:
             break
-        end_ms = place.time_ms("end_s", fields[3]) if fields[3] else None
-        if end_ms is None or end_ms > WINDOW_MS:
-            left_s.append(np.inf if end_ms is None else (end_ms - WINDOW_MS) / 1000)
+        if row.end_ms is None or row.end_ms > WINDOW_MS:
+            left_s.append(np.inf if row.end_ms is None else (row.end_ms - WINDOW_MS) / 1000)
     return np.array(left_s)
 
 
