@@ -27,8 +27,8 @@ from treadle.record.files import (
     Body,
     ChunkWriter,
     Cost,
-    Reading,
     Segment,
+    SettingsText,
     Tick,
     create,
     end_head,
@@ -455,14 +455,14 @@ class LiveRecorder(Listener):
             _log.info("the segment could not be closed: %s", error)
 
 
-def _outcome(reading: Future[Settings]) -> Reading:
+def _outcome(reading: Future[Settings]) -> SettingsText:
     try:
         settings = reading.result()
     except ConfigError as error:
-        return Reading(None, "; ".join(error.lines()), "")
+        return SettingsText(refusal="; ".join(error.lines()))
     except Exception as error:
-        return Reading(None, str(error), "")
-    return Reading(settings.source, "", settings.policy.name())
+        return SettingsText(refusal=str(error))
+    return text_of(settings)
 
 
 def _size_beside(tick: Tick) -> int:

@@ -363,15 +363,15 @@ class _Tick(BaseModel):
 
 
 @dataclass(slots=True)
-class Reading:
-    """The result of reading treadle.yaml again, in the tick in which it was applied or rejected."""
+class SettingsText:
+    """The settings that a segment begins with, or treadle.yaml read again in the tick that applied or rejected it."""
 
     source: Source | None = None
     """None: the defaults apply, or it was rejected."""
-    refusal: str = ""
-    """Why it was rejected."""
     name: str = ""
     """The policy's name; empty if it was rejected, and in recordings of earlier releases."""
+    refusal: str = ""
+    """Why it was rejected."""
 
 
 @dataclass(slots=True)
@@ -388,7 +388,7 @@ class Tick:
     """The answer asks for a snapshot, with which another segment begins."""
     refused: bool = False
     """The frame was rejected because another component requires a snapshot."""
-    reading: Reading | None = None
+    reading: SettingsText | None = None
     offline_events: list[Event] = field(default_factory=list)
     known: str | None = None
     """Job data from outside the frames, as in the status; None: unchanged."""
@@ -454,15 +454,6 @@ def read_cost(record: Record) -> Cost:
     return Cost(*costs) if len(costs) == len(Cost()) and all(isinstance(each, int) for each in costs) else Cost()
 
 
-@dataclass(slots=True)
-class SettingsText:
-    """The source text of a segment's initial settings."""
-
-    source: Source | None
-    name: str
-    """The policy's name."""
-
-
 def segment_record(segment: Segment) -> dict[str, Any]:
     """Return the head of a segment's record."""
     return {"kind": "segment"} | {each.name: getattr(segment, each.name) for each in fields(Segment)}
@@ -474,9 +465,8 @@ def read_segment(record: Record) -> Segment:
     Raises:
         RecordingError: it is invalid.
     """
-    known = {each.name for each in fields(Segment)}
     try:
-        return _SEGMENT.validate_python({key: value for key, value in record.head.items() if key in known})
+        return _SEGMENT.validate_python(record.head)
     except ValueError as error:
         raise RecordingError(f"a segment without a valid header: {_said(error)}") from error
 
@@ -516,12 +506,8 @@ def read_settings_text(record: Record) -> SettingsText:
 def _written_source(source: Source | None) -> tuple[Any, Body]:
     if source is None:
         return None, []
-    contents = list(source.part_files.values())
-    return {
-        "file": source.file,
-        "text": source.text,
-        "part_files": [[path, len(content)] for path, content in source.part_files.items()],
-    }, list(contents)
+    lengths = [[path, len(content)] for path, content in source.part_files.items()]
+    return {"file": source.file, "text": source.text, "part_files": lengths}, [*source.part_files.values()]
 
 
 def _read_source(written: _Source | None, body: bytes) -> Source | None:
@@ -537,23 +523,13 @@ def _read_source(written: _Source | None, body: bytes) -> Source | None:
 def tick_record(tick: Tick) -> tuple[dict[str, Any], Body]:
     """Return the record of a tick; its head omits empty values."""
     body: Body = [tick.frame, tick.answer]
-    head: dict[str, Any] = {
-        "kind": "tick",
-        "frame": len(tick.frame),
-        "answer": len(tick.answer),
-        "us": tick.decide_us,
-        "max": tick.reply_max_bytes,
-    }
-    if tick.asks_snapshot:
-        head["asks"] = True
-    if tick.refused:
-        head["refused"] = True
-    if tick.known is not None:
-        head["known"] = tick.known
-    if tick.warnings is not None:
-        head["warnings"] = list(tick.warnings)
-    if tick.switches:
-        head["switches"] = [[each.sequence, each.call, each.policy, each.reason] for each in tick.switches]
+    switches = [[each.sequence, each.call, each.policy, each.reason] for each in tick.switches]
+    head: dict[str, Any] = {"kind": "tick", "frame": len(tick.frame), "answer": len(tick.answer), "us": tick.decide_us}
+    head["max"] = tick.reply_max_bytes
+    flags = {"asks": tick.asks_snapshot, "refused": tick.refused}
+    head |= {name: True for name, holds in flags.items() if holds}
+    changed = {"known": tick.known, "warnings": tick.warnings, "switches": switches or None}
+    head |= {name: value for name, value in changed.items() if value is not None}
     if tick.reading is not None:
         source, contents = _written_source(tick.reading.source)
         read = {"source": source, "refusal": tick.reading.refusal, "bytes": sum(map(len, contents))}
@@ -587,7 +563,7 @@ def read_tick(record: Record) -> Tick:
         )
         if head.reading is not None:
             reading, end = head.reading, at + head.reading.bytes
-            tick.reading = Reading(_read_source(reading.source, body[at:end]), reading.refusal, reading.name)
+            tick.reading = SettingsText(_read_source(reading.source, body[at:end]), reading.name, reading.refusal)
             at = end
         for written in head.offline_events:
             event, at = _read_event(written, body, at)

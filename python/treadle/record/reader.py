@@ -105,7 +105,17 @@ def open_segment(path: Path) -> Iterator[RecordedSegment]:
     try:
         with path.open("rb") as stream:
             chunks = ChunkReader(stream, str(path))
-            yield _read(path, chunks)
+            records = chunks.records()
+            first, second = next(records, None), next(records, None)
+            if first is None or first.kind != "segment" or second is None:
+                reason = chunks.damage or "it does not say what it is"
+                raise EmptySegmentError(f"{path}: nothing of it can be read: {reason}")
+            segment = read_segment(first)
+            if segment.schema_hash != schema_hash():
+                raise RecordingError(f"{path}: {OTHER_SCHEMA}")
+            recorded = RecordedSegment(path, segment, read_settings_text(second), iter(()))
+            recorded.ticks = _ticks(recorded, chunks, records)
+            yield recorded
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror}") from error
 
@@ -125,7 +135,8 @@ def open_all(files: Sequence[Path], notes: list[str]) -> Iterator[RecordedSegmen
         try:
             with open_segment(file) as recorded:
                 segment = recorded.segment
-                recorded.follows = whole and before is not None and _follows(before, segment)
+                here = None if before is None else (before.process, before.number + 1)
+                recorded.follows = whole and segment.follows and here == (segment.process, segment.number)
                 recorded.from_start = from_start = segment.fresh or (recorded.follows and from_start)
                 if before is not None and segment.follows and not recorded.follows:
                     notes.append(f"{file.name}: the segment that it follows is missing, or its end is")
@@ -136,24 +147,6 @@ def open_all(files: Sequence[Path], notes: list[str]) -> Iterator[RecordedSegmen
             if empty == len(files):
                 raise
             notes.append(str(error))
-
-
-def _follows(before: Segment, segment: Segment) -> bool:
-    return segment.follows and before.process == segment.process and before.number + 1 == segment.number
-
-
-def _read(path: Path, chunks: ChunkReader) -> RecordedSegment:
-    records = chunks.records()
-    first, second = next(records, None), next(records, None)
-    if first is None or first.kind != "segment" or second is None:
-        reason = chunks.damage or "it does not say what it is"
-        raise EmptySegmentError(f"{path}: nothing of it can be read: {reason}")
-    segment = read_segment(first)
-    if segment.schema_hash != schema_hash():
-        raise RecordingError(f"{path}: {OTHER_SCHEMA}")
-    recorded = RecordedSegment(path, segment, read_settings_text(second), iter(()))
-    recorded.ticks = _ticks(recorded, chunks, records)
-    return recorded
 
 
 def _ticks(recorded: RecordedSegment, chunks: ChunkReader, records: Iterator[Record]) -> Iterator[Tick]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, median, quantiles
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from treadle.history.reader import HistoryReader
 from treadle.history.sources import find_sources
 from treadle.history.stages import Framework as Recorded
 from treadle.history.stages import StageId
-from treadle.replay.seen import RecordedCluster, RecordedContainer, RecordedJob, RecordedQueue, RecordedStage
+from treadle.replay.seen import RecordedCluster, RecordedContainer, RecordedJob, RecordedStage
 from treadle.simulate import Framework, Job, Scenario, Workload, arranged
 from treadle.simulate.batch import NOBODY
 from treadle.simulator.cluster.tables import AppState
@@ -46,37 +46,12 @@ HEARD_MS: Final = AM_HEARTBEAT_MS // 2
 """Average delay in ms between a container's allocation and the AM's next heartbeat."""
 
 
-class TimedStage(NamedTuple):
-    """A stage whose first tasks had started when the model takes over."""
-
-    id: int
-    ordered: list[RecordedContainer]
-    begun: list[RecordedContainer]
-    """The started ones, as recorded at that time."""
-    asks: int
-    barrier_ms: int
-    """When its predecessors had ended, in ms; -1: it has none."""
-
-
-def timed_stage(id_: int, stage: RecordedStage, then: RecordedStage, barrier_ms: int) -> TimedStage:
-    """Return a stage with its containers in the order of its tasks.
-
-    Args:
-        id_: the stage's ID in its job's DAG
-        stage: the complete stage
-        then: the recorded part when the model takes over
-        barrier_ms: when its predecessors had ended
-    """
-    ended = {each[:2]: each for each in stage.containers}
-    begun = [each for each in sorted(then.containers) if each[:2] in ended]
-    first = [ended[each[:2]] for each in begun]
-    there = {each[:2] for each in begun}
-    later = sorted(each for each in stage.containers if each[:2] not in there)
-    return TimedStage(id_, first + later, begun, then.asked, barrier_ms)
-
-
-def situation_of(
-    job: RecordedJob, then: RecordedJob, stages: Sequence[TimedStage], seen: RecordedCluster, place: Mapping[str, int]
+def _situation(
+    job: RecordedJob,
+    then: RecordedJob,
+    stages: Mapping[int, StageSituation],
+    seen: RecordedCluster,
+    place: Mapping[str, int],
 ) -> JobSituation:
     """Return the state of a job when the model takes over.
 
@@ -93,8 +68,7 @@ def situation_of(
         master = Held(place[then.master_node], created_ms, created_ms)
     registers_ms = max(job.first_ask_ms, then.master_ms) - seen.begin_ms
     end_ms = then.end_ms - seen.begin_ms if then.end_ms >= 0 else -1
-    stage_situations = {each.id: _stage(each, seen, place) for each in stages}
-    return JobSituation(_stands(then), end_ms, master, registers_ms, stage_situations)
+    return JobSituation(_stands(then), end_ms, master, registers_ms, stages)
 
 
 def _stands(then: RecordedJob) -> AppState:
@@ -107,14 +81,11 @@ def _stands(then: RecordedJob) -> AppState:
     return AppState.STARTING
 
 
-def _stage(timed: TimedStage, seen: RecordedCluster, place: Mapping[str, int]) -> StageSituation:
-    held = []
-    for each in timed.begun:
-        begin_ms = max(each.created_ms + HEARD_MS, timed.barrier_ms) - seen.begin_ms
-        created_ms = each.created_ms - seen.begin_ms
-        end_ms = -1 if each.runs else each.end_ms - seen.begin_ms
-        held.append(Held(place.get(each.node, 0), created_ms, begin_ms, end_ms))
-    return StageSituation(tuple(held), timed.asks)
+def _held(container: RecordedContainer, barrier_ms: int, seen: RecordedCluster, place: Mapping[str, int]) -> Held:
+    """Return a started container; its task may have waited in it for earlier stages."""
+    begin_ms = max(container.created_ms + HEARD_MS, barrier_ms) - seen.begin_ms
+    end_ms = -1 if container.runs else container.end_ms - seen.begin_ms
+    return Held(place.get(container.node, 0), container.created_ms - seen.begin_ms, begin_ms, end_ms)
 
 
 SLACK_MS: Final = 2_000
@@ -200,14 +171,15 @@ def reduce(seen: RecordedCluster, then: RecordedCluster | None = None) -> Reduce
         if not stages:
             continue
         earlier = None if then is None else then.jobs.get(one.id)
-        made, timed = _job(one, stages, seen, earlier)
+        made, started = _job(one, stages, seen, earlier, place)
         jobs.append(made)
         if earlier is not None:
-            situations[made.id] = situation_of(one, earlier, timed, seen, place)
-            begun |= {(made.id, each.id): len(each.begun) for each in timed}
+            situations[made.id] = _situation(one, earlier, started, seen, place)
+            begun |= {(made.id, at): len(each.containers) for at, each in started.items()}
         if one.end_ms >= 0 and not one.before:
-            compared.append(_compared(one))
-            extra_ms[jobs[-1].id] = _extra_ms(one, seen)
+            tasks = sum(len(stage.containers) + stage.asked for stage in one.stages.values())
+            compared.append(Compared(made.id, one.queue, one.user, one.type, tasks, one.submit_ms, one.end_ms))
+            extra_ms[made.id] = _extra_ms(one, seen)
     if not jobs or not seen.nodes:
         raise UserError("no container ended well within the recording: there is nothing to replay")
     scenario, notes = Scenario.of(_scenario(seen)), _notes(seen, len(jobs))
@@ -235,55 +207,52 @@ def _notes(seen: RecordedCluster, jobs: int) -> list[str]:
     return notes + [text for text, holds in said.items() if holds]
 
 
-def _compared(job: RecordedJob) -> Compared:
-    tasks = sum(len(stage.containers) + stage.asked for stage in job.stages.values())
-    return Compared(name_of(job), job.queue, job.user, job.type, tasks, job.submit_ms, job.end_ms)
-
-
-def name_of(job: RecordedJob) -> str:
-    """Return YARN's id of a job."""
-    return application_id(*job.id)
-
-
 def _job(
-    one: RecordedJob, stages: Mapping[StageId, RecordedStage], seen: RecordedCluster, earlier: RecordedJob | None
-) -> tuple[Job, list[TimedStage]]:
-    """Return a job, and when the tasks that had started ``earlier`` did."""
+    one: RecordedJob,
+    stages: Mapping[StageId, RecordedStage],
+    seen: RecordedCluster,
+    earlier: RecordedJob | None,
+    place: Mapping[str, int],
+) -> tuple[Job, dict[int, StageSituation]]:
+    """Return a job, and the state of its stages ``earlier``; tasks that had started then come first."""
     parents = parents_of(stages, one.framework)
     number = {at: position for position, at in enumerate(parents)}
-    made, timed = [], []
+    made, started = [], {}
     for at in parents:
         stage = stages[at]
         barrier_ms = max((stages[parent].last_end_ms for parent in parents[at]), default=-1)
+        barrier_ms -= seen.node_heartbeat_ms // 2
         before = RecordedStage() if earlier is None else earlier.stages.get(at, RecordedStage())
-        timed.append(timed_stage(number[at], stage, before, barrier_ms - seen.node_heartbeat_ms // 2))
-        durations = _durations(stage, timed[-1].ordered, barrier_ms, seen)
+        ended = {each[:2]: each for each in stage.containers}
+        begun = {each[:2]: each for each in sorted(before.containers) if each[:2] in ended}
+        later = sorted(each for each in stage.containers if each[:2] not in begun)
+        durations = _durations(stage, [*map(ended.__getitem__, begun), *later], barrier_ms, seen)
+        held = tuple(_held(each, barrier_ms, seen, place) for each in begun.values())
+        started[number[at]] = StageSituation(held, before.asked)
         demand = {name: float(amount) for name, amount in zip(seen.resources, stage.demand, strict=False) if amount}
         above = tuple(number[parent] for parent in parents[at])
         made.append(Stage.measured(number[at], durations, demand, above, at.name))
     framework = Framework.MAPREDUCE if one.framework is Recorded.MAPREDUCE else Framework.TEZ
     arrival_ms = one.submit_ms - seen.begin_ms
     dag = Dag(one.name, tuple(made))
-    job = Job(name_of(one), arrival_ms, dag, framework, one.name, one.user, one.queue, priority=one.priority)
-    return job, timed
+    id_ = application_id(*one.id)
+    job = Job(id_, arrival_ms, dag, framework, one.name, one.user, one.queue, priority=one.priority)
+    return job, started
 
 
 def _durations(
     stage: RecordedStage, ordered: Sequence[RecordedContainer], barrier_ms: int, seen: RecordedCluster
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the task durations of a stage in ms, in order of container allocation."""
-    barrier_ms -= seen.node_heartbeat_ms // 2
-    known = [_duration(each, barrier_ms, seen) for each in ordered]
+    known = []
+    for each in ordered:
+        begin_ms = max(each.created_ms + HEARD_MS, barrier_ms)
+        heartbeat_ms = AM_HEARTBEAT_MS if each.with_job else seen.node_heartbeat_ms
+        known.append(max(each.end_ms - heartbeat_ms // 2 - begin_ms, 1))
     ended = [lasts for lasts, each in zip(known, ordered, strict=True) if not each.runs]
     usual = round(mean(ended)) if ended else 1
     lasts = [max(own, usual) if each.runs else own for own, each in zip(known, ordered, strict=True)]
     return np.array(lasts + [usual] * stage.asked, np.int64)
-
-
-def _duration(container: RecordedContainer, barrier_ms: int, seen: RecordedCluster) -> int:
-    begin_ms = max(container.created_ms + HEARD_MS, barrier_ms)
-    heartbeat_ms = AM_HEARTBEAT_MS if container.with_job else seen.node_heartbeat_ms
-    return max(container.end_ms - heartbeat_ms // 2 - begin_ms, 1)
 
 
 def _extra_ms(job: RecordedJob, seen: RecordedCluster) -> int:
@@ -335,12 +304,13 @@ def _scenario(seen: RecordedCluster) -> dict[str, Any]:
     ]
     resources = [{"name": name, "counted": counted} for name, counted in zip(seen.resources, seen.counted, strict=True)]
     tick_ms = round(quantiles(seen.gaps_ms, n=4)[0]) if len(seen.gaps_ms) > 1 else 100
+    root = next((at for at, queue in seen.queues.items() if queue.parent < 0), None)
     starts = [
         job.first_ask_ms - job.master_ms for job in seen.jobs.values() if min(job.first_ask_ms, job.master_ms) >= 0
     ]
     return {
         "cluster": {"resources": resources, "nodes": nodes, "heartbeat_ms": seen.node_heartbeat_ms},
-        "queues": _queues(seen),
+        "queues": {} if root is None else _queues(seen, root),
         "decision": {
             "tick_ms": min(max(tick_ms, 1), 60_000),
             "idle_ms": max(tick_ms, 1000),
@@ -393,33 +363,20 @@ def _early(seen: RecordedCluster) -> dict[str, float]:
             continue
         for at, parents in parents_of(stages, job.framework).items():
             if parents:
-                fractions.append(min(_done(stages[parent], stages[at].first_ask_ms) for parent in parents))
+                ask_ms = stages[at].first_ask_ms
+                ends = [[each.end_ms <= ask_ms and not each.runs for each in stages[one].containers] for one in parents]
+                fractions.append(min(sum(ended) / len(ended) for ended in ends))
     least = min(fractions, default=STARTED)
     if len(fractions) < SLOW_START_JOBS or least <= TEZ_MAX_FRACTION:
         return {}
     return {"tez_min_fraction": least, "tez_max_fraction": least}
 
 
-def _done(stage: RecordedStage, at_ms: int) -> float:
-    """Return the fraction of a stage's containers that had ended at a time."""
-    return sum(each.end_ms <= at_ms and not each.runs for each in stage.containers) / len(stage.containers)
-
-
-def _queues(seen: RecordedCluster) -> dict[str, Any]:
-    children: dict[int, list[tuple[int, RecordedQueue]]] = {}
-    for at, queue in seen.queues.items():
-        children.setdefault(queue.parent, []).append((at, queue))
-    roots = [at for at, queue in seen.queues.items() if queue.parent < 0]
-    return _below(children, roots[0], seen) if roots else {}
-
-
-def _below(
-    children: Mapping[int, list[tuple[int, RecordedQueue]]], parent: int, seen: RecordedCluster
-) -> dict[str, Any]:
+def _queues(seen: RecordedCluster, parent: int) -> dict[str, Any]:
     """Return the child queues of a queue, with guarantees as fractions of the parent's."""
-    own, documents = children.get(parent, []), {}
+    own = [(at, queue) for at, queue in seen.queues.items() if queue.parent == parent]
     whole = sum(queue.guaranteed[0] for _, queue in own if queue.guaranteed)
-    most = seen.queues[parent].maximum
+    most, documents = seen.queues[parent].maximum, {}
     for at, queue in own:
         share = 100 * queue.guaranteed[0] / whole if queue.guaranteed and whole else 100 / len(own)
         maximum = _percent(queue.maximum, most)
@@ -429,7 +386,7 @@ def _below(
             "maximum_am_resource_percent": _percent(queue.am_limit, queue.maximum),
             "ordering_policy": "fair" if queue.ordering_policy == "fair" else "fifo",
             "priority": queue.priority,
-            "children": _below(children, at, seen),
+            "children": _queues(seen, at),
         }
     return documents
 
@@ -491,19 +448,17 @@ class Histories:
                     continue
                 self.left_out += len(content.left_out)
                 for run in content.runs:
-                    self._take(run)
+                    tasks = sum(stage.durations.count for stage in run.stages)
+                    if run.key.type not in _FRAMEWORKS:
+                        self.others += 1
+                    elif not 0 < tasks <= TASKS_MAX or run.ended_ms < run.started_ms:
+                        self.broken.append(f"{run.id}: no tasks with times, or too many")
+                    else:
+                        self.runs.setdefault(run.id, run)
         if not sources:
             names = ", ".join(map(str, paths))
             remedy = "MapReduce's end in .jhist, Spark's are event logs"
             raise UserError(f"--history {names}: no history is there; {remedy}")
-
-    def _take(self, run: JobRun) -> None:
-        if run.key.type not in _FRAMEWORKS:
-            self.others += 1
-        elif not 0 < sum(stage.durations.count for stage in run.stages) <= TASKS_MAX or run.ended_ms < run.started_ms:
-            self.broken.append(f"{run.id}: no tasks with times, or too many")
-        else:
-            self.runs.setdefault(run.id, run)
 
     def notes(self) -> Iterator[str]:
         """Yield notes about histories that are not among the jobs."""

@@ -179,9 +179,9 @@ class _RecordingReader:
         self._asked: dict[tuple[int, int], tuple[StageId, int]] = {}
         """By application and request key: the stage, and the number of requested containers."""
         self._nodes: dict[int, str] = {}
-        self._running: dict[_Running, StageId] = {}
-        self._node_of: dict[_Running, str] = {}
-        self._before: dict[_Running, StageId] | None = None
+        self._running: dict[_Running, tuple[StageId, str]] = {}
+        """With the name of the node."""
+        self._before: dict[_Running, tuple[StageId, str]] | None = None
         """Containers running before an incomplete snapshot: those that it lacks have ended."""
         self._now_ms = 0
 
@@ -210,22 +210,20 @@ class _RecordingReader:
                 case _:
                     self._cluster(event)
         if self._before is not None and not header.more:
-            for each, stage in self._before.items():
+            for each, (stage, node) in self._before.items():
                 if each not in self._running:
-                    self._ended(seen.jobs[each.job], stage, each, self._now_ms, self._node_of.pop(each, ""))
+                    self._ended(seen.jobs[each.job], stage, each, self._now_ms, node)
             self._before = None
 
     def forget_running(self) -> None:
         """Set all running containers to ended at an unknown time."""
         self.seen.lost += len(self._running)
-        self._running, self._node_of = {}, {}
+        self._running = {}
 
     def end(self) -> None:
         """Record running and requested containers at the end of the recording."""
-        for each, stage in self._running.items():
-            container = RecordedContainer(
-                each.created_ms, each.number, self.seen.end_ms, False, True, self._node_of[each]
-            )
+        for each, (stage, node) in self._running.items():
+            container = RecordedContainer(each.created_ms, each.number, self.seen.end_ms, False, True, node)
             self._stage(self.seen.jobs[each.job], stage).containers.append(container)
         for (app, _), (stage, count) in self._asked.items():
             if app in self._job:
@@ -314,8 +312,8 @@ class _RecordingReader:
             return
         gone.end_ms = self._now_ms
         for each in [each for each in self._running if each.job == gone.id]:
-            node = self._node_of.pop(each, "")
-            self._ended(gone, self._running.pop(each), each, self._now_ms, node, with_job=True)
+            stage, node = self._running.pop(each)
+            self._ended(gone, stage, each, self._now_ms, node, with_job=True)
 
     def _stage(self, job: RecordedJob, at: StageId) -> RecordedStage:
         return job.stages.setdefault(at, RecordedStage())
@@ -352,11 +350,9 @@ class _RecordingReader:
             stage = self._stage(job, stage_id)
             stage.demand = stage.demand or demand
             if step != ContainerEvent.COMPLETED:
-                self._running[key] = stage_id
-                self._node_of[key] = self._nodes.get(on, "")
+                self._running[key] = stage_id, self._nodes.get(on, "")
                 continue
-            self._running.pop(key, None)
-            node = self._node_of.pop(key, self._nodes.get(on, ""))
+            _, node = self._running.pop(key, (stage_id, self._nodes.get(on, "")))
             status = int(event.exit_status[at])
             well = status in {SUCCESS, KILLED_AFTER_APP_COMPLETION}
             if well or (status == KILLED_BY_APPMASTER and job.framework is not Framework.MAPREDUCE):

@@ -22,7 +22,7 @@ from treadle.events import Event
 from treadle.live.policies import own_settings
 from treadle.live.session import EngineFailedError, Session
 from treadle.policy.watchdog import Endless
-from treadle.proposals import Held
+from treadle.proposals import Held, Proposals
 from treadle.record.files import RecordingError, Tick
 from treadle.record.reader import NOT_FROM_START, READABLE_PART, RecordedSegment, engine_hash, open_all, versions
 from treadle.sidecar.conversation import Listener
@@ -193,7 +193,7 @@ def counted_to(report: Report, total: int, text: str) -> Callable[[int], None]:
     return count
 
 
-_ROWS_MAX: Final = 1 << 30
+ROWS_MAX: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,11 @@ def verify(files: Sequence[Path], *, trust_code: bool = False, report: Report = 
         verdict.notes += [f"{recorded.path.name}: {note}" for note in recorded.notes]
         verdict.segments += 1
     verdict.missing = len(missing)
-    verdict.notes[:0] = [*missing, *(_of_all(note, names, verdict.segments) for note, names in shared.items())]
+    every = f"all {verdict.segments} segments"
+    lines = [
+        f"{every if len(names) == verdict.segments > 1 else ', '.join(names)}: {note}" for note, names in shared.items()
+    ]
+    verdict.notes[:0] = [*missing, *lines]
     return verdict
 
 
@@ -295,20 +299,13 @@ def note_hashes(recorded: RecordedSegment) -> list[str]:
     return notes
 
 
-def _of_all(note: str, names: Sequence[str], segments: int) -> str:
-    """Return a note with its segments; a note of all segments gets one line."""
-    if len(names) == segments > 1:
-        return f"all {segments} segments: {note}"
-    return f"{', '.join(names)}: {note}"
-
-
 def _replay(recorded: RecordedSegment, again: ReplaySession, verdict: Verdict) -> None:
     """Pass a segment's ticks to a session, and compare its answers."""
     for number, tick in enumerate(recorded.ticks, 1):
         answer = again.take(tick)
         verdict.ticks += 1
         if answer == tick.answer:
-            verdict.proposals += len(decode_answer(answer, _ROWS_MAX).proposals)
+            verdict.proposals += len(decode_answer(answer, ROWS_MAX).proposals)
             continue
         try:
             difference = compare(recorded.path.name, number, tick, answer)
@@ -329,7 +326,7 @@ def _check_form(recorded: RecordedSegment) -> None:
     for number, tick in enumerate(recorded.ticks, 1):
         try:
             header = read_frame_header(tick.frame)[0]
-            answer = decode_answer(tick.answer, _ROWS_MAX)
+            answer = decode_answer(tick.answer, ROWS_MAX)
             if not answer.resend:  # the engine accepted the frame
                 decoder.decode(tick.frame)
         except WireError as error:
@@ -350,7 +347,7 @@ def compare(segment: str, number: int, tick: Tick, answer: bytes) -> Difference:
     if not answer:
         return Difference(segment, number, sequence, "answer", f"{len(tick.answer)} bytes", "none: the engine failed")
     try:
-        was, now = decode_answer(tick.answer, _ROWS_MAX), decode_answer(answer, _ROWS_MAX)
+        was, now = decode_answer(tick.answer, ROWS_MAX), decode_answer(answer, ROWS_MAX)
     except WireError as error:
         return Difference(segment, number, sequence, "answer", f"{len(tick.answer)} bytes", str(error))
     return Difference(segment, number, sequence, *_field(was, now))
@@ -365,14 +362,18 @@ def _field(was: Answer, now: Answer) -> tuple[str, str, str]:
     found = _first_row(was, now)
     if found:
         return "proposals", "another row", found.removeprefix("; ")
-    for name in ("application", "key", "node", "transaction"):
-        one, other = getattr(was.proposals, name), getattr(now.proposals, name)
-        if (one is None) != (other is None) or (one is not None and not np.array_equal(one, other)):
-            return f"proposals.{name}", str(one), str(other)
+    if name := other_column(was.proposals, now.proposals):
+        return f"proposals.{name}", str(getattr(was.proposals, name)), str(getattr(now.proposals, name))
     for name, one, other in zip(Held._fields, was.held, now.held, strict=True):
         if not np.array_equal(one, other):
             return f"status.held_{name}", str(one), str(other)
     return _status(was.status, now.status)
+
+
+def other_column(was: Proposals, now: Proposals) -> str:
+    """Return the first column in which proposals differ; empty if they are equal."""
+    columns = ("application", "key", "node", "transaction")
+    return next((each for each in columns if not np.array_equal(getattr(was, each), getattr(now, each))), "")
 
 
 def _first_row(was: Answer, now: Answer) -> str:

@@ -21,11 +21,18 @@ import numpy as np
 from treadle.config.settings import Settings
 from treadle.errors import UserError, counted
 from treadle.policy.user_parts import PolicyFailedError
-from treadle.proposals import Proposals
 from treadle.record.reader import open_all
 from treadle.replay.model import Reduced, reduce
 from treadle.replay.seen import RecordedCluster, read_recorded
-from treadle.replay.verify import ReplaySession, Report, counted_to, recorded_settings, to_nobody
+from treadle.replay.verify import (
+    ROWS_MAX,
+    ReplaySession,
+    Report,
+    counted_to,
+    other_column,
+    recorded_settings,
+    to_nobody,
+)
 from treadle.simulate import Run, simulate_all
 from treadle.simulate.batch import Policy, check_trees, run_of, settings_of, size_of
 from treadle.simulator.cluster.tables import AppState
@@ -33,8 +40,6 @@ from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import read_frame_header
 from treadle.wire.schema import WireError
-
-_ROWS_MAX: Final = 1 << 30
 
 OBSERVED: Final = "the recorded answers were observed, not followed"
 """Why the model takes over at the first decision of a recording in mode observe_only."""
@@ -105,18 +110,12 @@ def first_difference(
 def _difference(was: bytes, now: bytes) -> str:
     """Return the kind of difference between the decisions of two answers; empty if they are equal."""
     try:
-        one, other = (decode_answer(each, _ROWS_MAX).proposals for each in (was, now))
+        one, other = (decode_answer(each, ROWS_MAX).proposals for each in (was, now))
     except WireError:
         return "" if was == now else "no answer"
     if len(one) != len(other):
         return f"{len(other)} proposals in place of {len(one)}"
-    same = all(_equal(one, other, name) for name in ("application", "key", "node", "transaction"))
-    return "" if same else "other proposals"
-
-
-def _equal(one: Proposals, other: Proposals, name: str) -> bool:
-    a, b = getattr(one, name), getattr(other, name)
-    return (a is None) == (b is None) and (a is None or np.array_equal(a, b))
+    return "other proposals" if other_column(one, other) else ""
 
 
 @dataclass(frozen=True, slots=True)
