@@ -178,27 +178,24 @@ SAMPLES: Final = Table(
 )
 
 
-def make_tables(connection: Connection) -> None:
-    """Create the tables of an empty store, within the connection's transaction."""
-    METADATA.create_all(connection)
-    connection.execute(insert(SCHEMA).values(version=VERSION))
-
-
-def has_tables(connection: Connection, store: str) -> bool:
-    """Return whether a store has this release's tables; False if it is empty.
+def prepare_tables(connection: Connection, store: str, *, read_only: bool) -> None:
+    """Create the tables of an empty store, within the connection's transaction.
 
     Raises:
-        StoreError: it has tables of another release, or foreign ones.
+        StoreError: it has tables of another release, or foreign ones; with ``read_only`` also if it is empty.
     """
     tables = set(inspect(connection).get_table_names())
-    if SCHEMA.name not in tables:
-        if tables & {PROFILES.name, STAGES.name}:
-            raise StoreError(store, Unusable.FOREIGN)
-        return False
-    version = connection.execute(select(SCHEMA.c.version)).scalar()
-    if version != VERSION:
-        raise StoreError(store, Unusable.OTHER_RELEASE, f"version {version!r}, not {VERSION}")
-    return True
+    if SCHEMA.name in tables:
+        version = connection.execute(select(SCHEMA.c.version)).scalar()
+        if version != VERSION:
+            raise StoreError(store, Unusable.OTHER_RELEASE, f"version {version!r}, not {VERSION}")
+    elif tables & {PROFILES.name, STAGES.name}:
+        raise StoreError(store, Unusable.FOREIGN)
+    elif read_only:
+        raise StoreError(store, Unusable.MISSING, "the database is empty")
+    else:
+        METADATA.create_all(connection)
+        connection.execute(insert(SCHEMA).values(version=VERSION))
 
 
 _HEAD: Final = b"SQLite format 3\0"
@@ -341,17 +338,14 @@ def prune(
     prune_samples(connection, retention)
     oldest_ms = now_ms - retention.age_days * DAY_MS
     old = connection.execute(select(PROFILES.c.id).where(PROFILES.c.last_seen_ms < oldest_ms)).scalars().all()
-    _remove(connection, old)
+    remove(connection, old)
     removed = len(old)
     users = connection.execute(select(PROFILES.c.user_digest).distinct()).scalars().all()
     for digest in sorted(users):
         removed += _prune_user(connection, retention, digest)
-    while (excess := used_bytes(connection) - retention.size_mb * MIB) > 0:
-        some = _of_the_largest(connection, excess)
-        _remove(connection, some)
+    while some := _of_the_largest(connection, used_bytes(connection) - retention.size_mb * MIB):
+        remove(connection, some)
         removed += len(some)
-        if not some:
-            break
     return removed
 
 
@@ -396,12 +390,14 @@ def _prune_some(connection: Connection, where: ColumnElement[bool], rows: int | 
         rows = None if rows is None else rows - max(1, stages)
         if most_bytes < 0 or (rows is not None and rows < 0):
             removed.append(number)
-    _remove(connection, removed)
+    remove(connection, removed)
     return len(removed)
 
 
 def _of_the_largest(connection: Connection, excess: int) -> list[int]:
     """Return profiles with at least ``excess`` bytes: always the oldest of the user with the most remaining data."""
+    if excess <= 0:
+        return []
     query = select(PROFILES.c.user_digest, PROFILES.c.id, PROFILES.c.bytes).order_by(
         PROFILES.c.user_digest, PROFILES.c.last_seen_ms, PROFILES.c.id
     )
@@ -420,7 +416,8 @@ def _of_the_largest(connection: Connection, excess: int) -> list[int]:
     return numbers
 
 
-def _remove(connection: Connection, numbers: Sequence[int]) -> None:
+def remove(connection: Connection, numbers: Sequence[int]) -> None:
+    """Remove profiles with their stages."""
     for number in numbers:
         connection.execute(delete(STAGES).where(STAGES.c.profile == number))
         connection.execute(delete(PROFILES).where(PROFILES.c.id == number))

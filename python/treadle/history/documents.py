@@ -9,7 +9,7 @@ quadratic space.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -36,10 +36,7 @@ def _checked(adapter: TypeAdapter[T], document: object) -> T:
 
 def _places_of(names: Sequence[str]) -> dict[str, int]:
     """Return the position of each name; for equal names the first."""
-    places: dict[str, int] = {}
-    for place, name in enumerate(names):
-        places.setdefault(name, place)
-    return places
+    return {name: place for place, name in reversed([*enumerate(names)])}
 
 
 def _with_names(stages: object) -> Any:
@@ -52,13 +49,9 @@ def _with_names(stages: object) -> Any:
         return stages  # which reports the error
     names = [stage.get("name") for stage in stages]
     return [
-        stage | {edges: [_name(each, names) for each in stage[edges]] for edges in _EDGES if _is_list(stage, edges)}
+        stage | {at: [_name(one, names) for one in stage[at]] for at in _EDGES if isinstance(stage.get(at), list)}
         for stage in stages
     ]
-
-
-def _is_list(stage: Mapping[str, Any], field: str) -> bool:
-    return isinstance(stage.get(field), list)
 
 
 def _name(parent: object, names: Sequence[object]) -> object:

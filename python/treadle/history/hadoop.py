@@ -14,7 +14,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 from xml.etree import ElementTree
@@ -41,84 +41,66 @@ TYPES_MAX: Final = 2_000
 
 PRIMITIVES: Final = frozenset({"string", "int", "long", "boolean", "float", "double", "bytes"})
 _MEMBERS: Final = PRIMITIVES | {"array", "map"}
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}(?:\.[A-Za-z_][A-Za-z0-9_]{0,199}){0,20}")
-
-
-def _read_schema(schema: object) -> Any:
-    """Return an equivalent schema without any other content."""
-    made = _Schema().type(schema, "", 0)
-    if not isinstance(made, dict) or made["type"] != "record":
-        raise _wrong("an event that is not a record")
-    return made
+_NAME = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]{0,199}\.){0,20}([A-Za-z_][A-Za-z0-9_]{0,199})")
 
 
 class _Schema:
+    """Reads a schema into an equivalent one without any other content.
+
+    Types go by their names without namespaces: Hadoop's are all of one.
+    """
+
     def __init__(self) -> None:
-        self._known: set[str] = set()
-        """Full names of completely read types: none of them is recursive."""
+        self._known = set(PRIMITIVES)
+        """Names of completely read types: none of them is recursive."""
         self._types = 0
 
-    def type(self, schema: object, namespace: str, depth: int) -> Any:
+    def type(self, schema: object, depth: int = 0) -> Any:
         self._types += 1
         if depth > DEPTH_MAX or self._types > TYPES_MAX:
             raise _wrong(f"types within types more than {DEPTH_MAX} deep, or more than {TYPES_MAX} of them")
         if isinstance(schema, list):
             # a union takes a byte to select its member
-            return [member if member == "null" else self.type(member, namespace, depth + 1) for member in schema]
+            return [member if member == "null" else self.type(member, depth + 1) for member in schema]
         if isinstance(schema, str):
-            return self._named(schema, namespace)
+            if (name := _name(schema)) not in self._known:
+                raise _wrong(f"a type {name[:40]!r} without size, within itself, or used before it is described")
+            return name
         fields = mapping(schema)
         kind = fields.get("type")
         if kind == "record":
-            return self._record(fields, namespace, depth)
+            members = [
+                {"name": _name(mapping(field).get("name")), "type": self.type(mapping(field).get("type"), depth + 1)}
+                for field in items(fields.get("fields"))
+            ]
+            if not members:
+                raise _wrong("values that take no space")
+            return {"type": "record", "name": self._new(fields), "fields": members}
         if kind == "enum":
             symbols = [_name(symbol) for symbol in items(fields.get("symbols"))]
-            name = self._full_name(fields, namespace)
-            self._known.add(name)
-            return {"type": "enum", "name": name, "symbols": symbols}
+            return {"type": "enum", "name": self._new(fields), "symbols": symbols}
         if kind == "array":
-            return {"type": "array", "items": self.type(fields.get("items"), namespace, depth + 1)}
+            return {"type": "array", "items": self.type(fields.get("items"), depth + 1)}
         if kind == "map":
-            return {"type": "map", "values": self.type(fields.get("values"), namespace, depth + 1)}
+            return {"type": "map", "values": self.type(fields.get("values"), depth + 1)}
         if isinstance(kind, str) and kind not in PRIMITIVES:
             raise _wrong(f"a type {kind[:40]!r}")
-        return self.type(kind, namespace, depth + 1)
+        return self.type(kind, depth + 1)
 
-    def _record(self, fields: Any, namespace: str, depth: int) -> Any:
-        name = self._full_name(fields, namespace)
-        inner = name.rpartition(".")[0]
-        members = [
-            {"name": _name(mapping(field).get("name")), "type": self.type(mapping(field).get("type"), inner, depth + 1)}
-            for field in items(fields.get("fields"))
-        ]
-        if not members:
-            raise _wrong("values that take no space")
-        self._known.add(name)
-        return {"type": "record", "name": name, "fields": members}
-
-    def _named(self, name: str, namespace: str) -> str:
-        if name == "null":
-            raise _wrong("values that take no space")
-        if name in PRIMITIVES:
-            return name
-        full = _name(name) if "." in name or not namespace else f"{namespace}.{_name(name)}"
-        if full not in self._known:
-            raise _wrong(f"a type {name[:40]!r} that is within itself, or not described before it is used")
-        return full
-
-    def _full_name(self, fields: Any, namespace: str) -> str:
+    def _new(self, fields: Mapping[str, Any]) -> str:
         name = _name(fields.get("name"))
-        space = fields.get("namespace", namespace)
-        full = name if "." in name or not space else f"{_name(space)}.{name}"
-        if full in self._known:
+        if name in self._known:
             raise _wrong(f"two types called {name[:40]!r}")
-        return full
+        self._known.add(name)
+        return name
 
 
 def _name(name: object) -> str:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    """Return a name without its namespace."""
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    if match is None:
         raise _wrong(f"something called {str(name)[:40]!r}")
-    return name
+    return match[1]
 
 
 def _wrong(what: str) -> BrokenHistoryError:
@@ -193,7 +175,7 @@ def _binary(schema: bytes, stream: io.BufferedReader) -> Iterator[tuple[str, Map
         ) from None
     start = at = stream.tell()
     try:
-        parsed = fastavro.parse_schema(_read_schema(json.loads(schema)))
+        parsed = fastavro.parse_schema(_Schema().type(json.loads(schema)))
         while stream.peek(1):
             at = stream.tell()
             event = mapping(fastavro.schemaless_reader(stream, parsed, None))
@@ -268,32 +250,20 @@ class JobHistory:
             self.state, self.finished_ms = "SUCCEEDED", number(event.get("finishTime"))
             self.inputs = {
                 MAP: _map_input(event.get("mapCounters")),
-                REDUCE: _counter(event.get("reduceCounters"), _TASK_COUNTER, "REDUCE_SHUFFLE_BYTES"),
+                REDUCE: _counts(event.get("reduceCounters"), _TASK_COUNTER).get("REDUCE_SHUFFLE_BYTES", 0),
             }
         elif kind in {"JOB_FAILED", "JOB_KILLED", "JOB_ERROR"}:
             self.state = kind.removeprefix("JOB_")
         elif kind in {"MAP_ATTEMPT_STARTED", "REDUCE_ATTEMPT_STARTED"}:
             self.started_ms[text(event.get("attemptId"))] = number(event.get("startTime"))
-        elif kind in {"MAP_ATTEMPT_FINISHED", "REDUCE_ATTEMPT_FINISHED"}:
-            self._attempt_finished(event)
-        elif kind == "TASK_FINISHED":
-            self._task_finished(event)
-
-    def _attempt_finished(self, event: Mapping[str, Any]) -> None:
-        attempt = text(event.get("attemptId"))
-        started_ms = self.started_ms.get(attempt)
-        if text(event.get("taskStatus")) == "SUCCEEDED" and started_ms is not None:
-            self.took_ms[attempt] = number(event.get("finishTime")) - started_ms
+        elif kind in {"MAP_ATTEMPT_FINISHED", "REDUCE_ATTEMPT_FINISHED", "TASK_FINISHED"}:
+            # a second speculative attempt may have finished too: the task, which comes last, names the valid one
+            attempt = text(event.get("attemptId" if kind != "TASK_FINISHED" else "successfulAttemptId"))
+            if kind != "TASK_FINISHED" and text(event.get("taskStatus")) == "SUCCEEDED" and attempt in self.started_ms:
+                self.took_ms[attempt] = number(event.get("finishTime")) - self.started_ms[attempt]
             stage = STAGES.get(text(event.get("taskType")))
-            if stage is not None:
+            if stage is not None and attempt in self.took_ms:
                 self.tasks[stage][text(event.get("taskid"))] = attempt
-
-    def _task_finished(self, event: Mapping[str, Any]) -> None:
-        stage = STAGES.get(text(event.get("taskType")))
-        attempt = text(event.get("successfulAttemptId"))
-        # a second speculative attempt may have finished too: the task names the valid one
-        if stage is not None and attempt in self.took_ms:
-            self.tasks[stage][text(event.get("taskid"))] = attempt
 
     def _alone(self, reduces: Iterable[str]) -> DurationSketch:
         """Return durations of reduces from the end of the last map on: before that they wait for map output."""
@@ -315,23 +285,18 @@ class JobHistory:
             raise UnfinishedError(f"{self.id or 'the job'} {self.state.lower() or 'has not ended'}")
         stages = []
         for stage, parents in ((MAP, ()), (REDUCE, (MAP,))):
-            tasks = self.tasks[stage]
-            if tasks:
-                durations = DurationSketch(self.took_ms[attempt] for attempt in tasks.values())
-                demand = demand_of(configuration, stage)
-                stage_run = StageRun(stage, len(tasks), durations, demand, parents, self.inputs.get(stage))
-                stages.append(replace(stage_run, alone=self._alone(tasks.values())) if parents else stage_run)
+            if tasks := self.tasks[stage].values():
+                durations = DurationSketch(self.took_ms[attempt] for attempt in tasks if attempt in self.took_ms)
+                alone = self._alone(tasks) if parents and self.started_ms else None
+                demand, read = _demand(configuration, stage), self.inputs.get(stage)
+                stages.append(StageRun(stage, len(tasks), durations, demand, parents, read, alone=alone))
         tags = tags_of(configuration.get("mapreduce.job.tags"))
         key = recurrence_key(self.user, self.queue, "MAPREDUCE", self.name, tags)
-        return JobRun(key, application_of(self.id), self.submitted_ms, self.finished_ms, tuple(stages))
+        application = self.id.replace("job_", "application_", 1)
+        return JobRun(key, application, self.submitted_ms, self.finished_ms, tuple(stages))
 
 
-def application_of(job: str) -> str:
-    """Return the application ID of a MapReduce job's ID."""
-    return job.replace("job_", "application_", 1)
-
-
-def demand_of(configuration: Mapping[str, str], stage: str) -> dict[str, int]:
+def _demand(configuration: Mapping[str, str], stage: str) -> dict[str, int]:
     """Return the resources of a stage's tasks in a job's configuration, if any."""
     demand = {}
     for resource, keys in (
@@ -346,21 +311,16 @@ def demand_of(configuration: Mapping[str, str], stage: str) -> dict[str, int]:
 
 def _map_input(counters: object) -> int:
     """Return the bytes read by maps: the input format's counter, else those of all but the local file systems."""
-    counted = _counter(counters, _INPUT_FORMAT, "BYTES_READ")
-    if counted:
-        return counted
-    return sum(
+    counted = _counts(counters, _INPUT_FORMAT).get("BYTES_READ", 0)
+    return counted or sum(
         amount
-        for name, amount in _group(counters, _FILE_SYSTEM).items()
+        for name, amount in _counts(counters, _FILE_SYSTEM).items()
         if name.endswith("_BYTES_READ") and name != "FILE_BYTES_READ"
     )
 
 
-def _counter(counters: object, group: str, name: str) -> int:
-    return _group(counters, group).get(name, 0)
-
-
-def _group(counters: object, name: str) -> dict[str, int]:
+def _counts(counters: object, name: str) -> dict[str, int]:
+    """Return the counters of a group."""
     for group in items(mapping(counters).get("groups")):
         if text(mapping(group).get("name")) == name:
             counts = [mapping(count) for count in items(mapping(group).get("counts"))]
@@ -394,66 +354,25 @@ class _Dag:
     vertices: dict[str, _Vertex] = field(default_factory=dict)
 
 
-class TezHistory:
-    """State after the entities of the history files read so far."""
-
-    def __init__(self) -> None:
-        self._dags: dict[str, _Dag] = {}
-
-    def take(self, entity: Mapping[str, Any]) -> None:
-        """Process one object of a file; other kinds are ignored."""
-        kind, name = text(entity.get("entitytype")), text(entity.get("entity"))
-        facts = mapping(entity.get("otherinfo"))
-        match = _ID.fullmatch(name)
-        if match is None:
-            return
-        dag = self._dags.setdefault(f"dag_{match[1]}", _Dag())
-        events = {text(mapping(event).get("eventtype")): mapping(event) for event in items(entity.get("events"))}
-        if kind == "TEZ_DAG_ID":
-            _take_dag(dag, entity, events, facts)
-        elif kind == "TEZ_VERTEX_ID":
-            vertex = dag.vertices.setdefault(match[2] or "", _Vertex())
-            vertex.name = text(facts.get("vertexName")) or vertex.name
-            configured = mapping(events.get("VERTEX_CONFIGURE_DONE", {}).get("eventinfo"))
-            # a vertex may be reconfigured: the last number counts
-            vertex.tasks = number(configured.get("numTasks"), number(facts.get("numTasks"), vertex.tasks))
-            if "VERTEX_FINISHED" in events:
-                vertex.tasks = number(facts.get("numSucceededTasks"), vertex.tasks)
-                vertex.input_bytes = _input(facts.get("counters"))
-        elif kind == "TEZ_TASK_ATTEMPT_ID" and text(facts.get("status")) == "SUCCEEDED":
-            vertex = dag.vertices.setdefault(match[2] or "", _Vertex())
-            took_ms = number(facts.get("endTime")) - number(facts.get("startTime"))
-            vertex.took_ms.setdefault(match[3] or "", took_ms)
-
-    def runs(self) -> tuple[list[JobRun], list[str]]:
-        """Return the successful DAGs, and why the others are omitted."""
-        runs, left_out = [], []
-        for name, dag in self._dags.items():
-            if dag.state == "SUCCEEDED":
-                runs.append(_run(name, dag))
-            else:
-                left_out.append(f"{name} {dag.state.lower() or 'has not ended'}")
-        return runs, left_out
-
-
 def read_tez_history(path: Path, files: Files | None = None) -> tuple[list[JobRun], list[str]]:
-    """Read a history file; see `TezHistory.runs`.
+    """Return the successful DAGs of a history file, and why the others are omitted.
 
     Raises:
         BrokenHistoryError: it is invalid, or cut off.
         OSError: it cannot be read.
     """
-    history = TezHistory()
-    found = False
+    dags: dict[str, _Dag] = {}
+    at = 0
     for at, entity in _entities(path, files or Files()):
         try:
-            history.take(mapping(json.loads(entity)))
+            _take(dags, mapping(json.loads(entity)))
         except (ValueError, RecursionError) as error:
             raise BrokenHistoryError(f"entry {at}: no entity: {error}") from error
-        found = True
-    if not found:
+    if not at:
         raise BrokenHistoryError("it is empty")
-    return history.runs()
+    runs = [_run(name, dag) for name, dag in dags.items() if dag.state == "SUCCEEDED"]
+    others = {name: dag.state.lower() for name, dag in dags.items() if dag.state != "SUCCEEDED"}
+    return runs, [f"{name} {state or 'has not ended'}" for name, state in others.items()]
 
 
 def _entities(path: Path, files: Files) -> Iterator[tuple[int, bytes]]:
@@ -474,19 +393,39 @@ def _entities(path: Path, files: Files) -> Iterator[tuple[int, bytes]]:
         raise BrokenHistoryError(f"cut off after entry {count}")
 
 
-def _take_dag(
-    dag: _Dag, entity: Mapping[str, Any], events: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Any]
-) -> None:
-    if "DAG_SUBMITTED" in events:
+def _take(dags: dict[str, _Dag], entity: Mapping[str, Any]) -> None:
+    """Process one object of a file; other kinds are ignored."""
+    kind, match = text(entity.get("entitytype")), _ID.fullmatch(text(entity.get("entity")))
+    facts = mapping(entity.get("otherinfo"))
+    if match is None:
+        return
+    dag = dags.setdefault(f"dag_{match[1]}", _Dag())
+    events = {text(mapping(event).get("eventtype")): mapping(event) for event in items(entity.get("events"))}
+    if kind == "TEZ_DAG_ID" and "DAG_SUBMITTED" in events:
         filters = mapping(entity.get("primaryfilters"))
         dag.name, dag.queue = text(filters.get("dagName")), text(filters.get("queueName"))
         related = [mapping(other) for other in items(entity.get("relatedEntities"))]
         dag.user = next((text(other.get("entity")) for other in related if other.get("entitytype") == "user"), "")
         dag.submitted_ms = number(events["DAG_SUBMITTED"].get("ts"))
         dag.plan = mapping(facts.get("dagPlan"))
-    elif "DAG_FINISHED" in events:
-        dag.state = text(facts.get("status"))
-        dag.ended_ms = number(facts.get("endTime"))
+    elif kind == "TEZ_DAG_ID" and "DAG_FINISHED" in events:
+        dag.state, dag.ended_ms = text(facts.get("status")), number(facts.get("endTime"))
+    elif kind == "TEZ_VERTEX_ID":
+        vertex = dag.vertices.setdefault(match[2] or "", _Vertex())
+        vertex.name = text(facts.get("vertexName")) or vertex.name
+        configured = mapping(events.get("VERTEX_CONFIGURE_DONE", {}).get("eventinfo"))
+        # a vertex may be reconfigured: the last number counts
+        vertex.tasks = number(configured.get("numTasks"), number(facts.get("numTasks"), vertex.tasks))
+        if "VERTEX_FINISHED" in events:
+            vertex.tasks = number(facts.get("numSucceededTasks"), vertex.tasks)
+            groups = map(mapping, items(mapping(facts.get("counters")).get("counterGroups")))
+            counters = [mapping(counter) for group in groups for counter in items(group.get("counters"))]
+            inputs = [each for each in counters if text(each.get("counterName")) in _INPUT_COUNTERS]
+            vertex.input_bytes = sum(number(each.get("counterValue")) for each in inputs)
+    elif kind == "TEZ_TASK_ATTEMPT_ID" and text(facts.get("status")) == "SUCCEEDED":
+        vertex = dag.vertices.setdefault(match[2] or "", _Vertex())
+        took_ms = number(facts.get("endTime")) - number(facts.get("startTime"))
+        vertex.took_ms.setdefault(match[3] or "", took_ms)
 
 
 def _run(name: str, dag: _Dag) -> JobRun:
@@ -511,12 +450,3 @@ def _run(name: str, dag: _Dag) -> JobRun:
     ]
     key = recurrence_key(dag.user, dag.queue or "default", "TEZ", dag.name)
     return JobRun(key, name, dag.submitted_ms, dag.ended_ms, tuple(stages))
-
-
-def _input(counters: object) -> int:
-    total = 0
-    for group in map(mapping, items(mapping(counters).get("counterGroups"))):
-        for counter in map(mapping, items(group.get("counters"))):
-            if text(counter.get("counterName")) in _INPUT_COUNTERS:
-                total += number(counter.get("counterValue"))
-    return total

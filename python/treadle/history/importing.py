@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,10 @@ from typing import Any, Final, TypeVar
 
 import requests
 
-from treadle.config.settings import JobHistory
+from treadle.config.settings import JobHistory as Retention
 from treadle.errors import UserError
 from treadle.history.database import MIB
-from treadle.history.hadoop import JOB, MAP, REDUCE, STAGES, application_of, demand_of
+from treadle.history.hadoop import JOB, MAP, REDUCE, STAGES, JobHistory
 from treadle.history.outcome import (
     BrokenHistoryError,
     RefusedError,
@@ -30,10 +30,9 @@ from treadle.history.outcome import (
     items,
     mapping,
     number,
-    tags_of,
     text,
 )
-from treadle.history.profile import DurationSketch, JobRun, StageRun, recurrence_key
+from treadle.history.profile import JobRun
 from treadle.history.reader import HistoryReader, export_warning, ownership_warning
 from treadle.history.sources import SourceContent
 from treadle.history.store import ProfileStore
@@ -101,31 +100,24 @@ class HistoryServer:
         entries = items(mapping(self._get(f"{_JOBS}/{job}/conf").get("conf")).get("property"))
         configuration = {text(mapping(entry).get("name")): text(mapping(entry).get("value")) for entry in entries}
         counters = mapping(self._get(f"{_JOBS}/{job}/counters").get("jobCounters"))
-        tasks = [mapping(task) for task in items(mapping(self._get(f"{_JOBS}/{job}/tasks").get("tasks")).get("task"))]
-        stages = []
-        for stage, parents in ((MAP, ()), (REDUCE, (MAP,))):
-            done = sorted(
-                (text(task.get("id")), text(task.get("successfulAttempt")))
-                for task in tasks
-                if STAGES.get(text(task.get("type"))) == stage and text(task.get("state")) == "SUCCEEDED"
-            )
-            if done:
-                durations = DurationSketch(self._durations_ms(job, spread(done, TASKS_MAX)))
-                demand = demand_of(configuration, stage)
-                stages.append(StageRun(stage, len(done), durations, demand, parents, _counter(counters, stage)))
-        tags = tags_of(configuration.get("mapreduce.job.tags"))
-        key = recurrence_key(
-            text(facts.get("user")), text(facts.get("queue")), "MAPREDUCE", text(facts.get("name")), tags
+        history = JobHistory(
+            job, text(facts.get("name")), text(facts.get("user")), text(facts.get("queue")), "SUCCEEDED"
         )
-        started_ms, ended_ms = number(facts.get("submitTime")), number(facts.get("finishTime"))
-        return JobRun(key, application_of(job), started_ms, ended_ms, tuple(stages))
-
-    def _durations_ms(self, job: str, tasks: Sequence[tuple[str, str]]) -> Iterator[int]:
-        for task, attempt in tasks:
-            answer = self._get(f"{_JOBS}/{job}/tasks/{task}/attempts")
-            for fields in map(mapping, items(mapping(answer.get("taskAttempts")).get("taskAttempt"))):
-                if text(fields.get("id")) == attempt:
-                    yield number(fields.get("elapsedTime"))
+        history.submitted_ms, history.finished_ms = number(facts.get("submitTime")), number(facts.get("finishTime"))
+        for stage in STAGES.values():
+            if (read := _counter(counters, stage)) is not None:
+                history.inputs[stage] = read
+        for task in map(mapping, items(mapping(self._get(f"{_JOBS}/{job}/tasks").get("tasks")).get("task"))):
+            kind = STAGES.get(text(task.get("type")))
+            if kind is not None and text(task.get("state")) == "SUCCEEDED":
+                history.tasks[kind][text(task.get("id"))] = text(task.get("successfulAttempt"))
+        for done in history.tasks.values():
+            for name, attempt in spread(sorted(done.items()), TASKS_MAX):
+                answer = mapping(self._get(f"{_JOBS}/{job}/tasks/{name}/attempts").get("taskAttempts"))
+                for fields in map(mapping, items(answer.get("taskAttempt"))):
+                    if text(fields.get("id")) == attempt:
+                        history.took_ms[attempt] = number(fields.get("elapsedTime"))
+        return history.run(configuration)
 
     def _get(self, path: str) -> Mapping[str, Any]:
         if time.monotonic() > self._job_ends_s:
@@ -182,7 +174,7 @@ T = TypeVar("T")
 REPORTED_MAX: Final = 100
 """Maximum number of broken or rejected sources reported at once; the summary counts the others."""
 
-BYTES_WITHOUT_BOUNDS: Final = JobHistory().size_mb * MIB
+BYTES_WITHOUT_BOUNDS: Final = Retention().size_mb * MIB
 """Size limit of a store for an import without the administrator's limits: beyond it nothing is added."""
 
 _REMEDY: Final = (
@@ -262,17 +254,11 @@ class Import:
             if run is not None:
                 self._put(run)
 
-    def _full(self, name: str) -> bool:
-        """Reject a source if the store is full."""
-        full = self._bytes_max is not None and self._store.used_bytes() >= self._bytes_max
-        if full:
-            self._refuse(name, f"the store has {self._bytes_max} bytes or more; --config says how much it keeps")
-        return full
-
     def _read(self, name: str, read: Callable[[], T]) -> T | None:
         """Return the content of a source, and count it; None if it is unreadable or the store is full."""
         self.summary.sources += 1
-        if self._full(name):
+        if self._bytes_max is not None and self._store.used_bytes() >= self._bytes_max:
+            self._refuse(name, f"the store has {self._bytes_max} bytes or more; --config says how much it keeps")
             return None
         try:
             return read()
@@ -288,11 +274,9 @@ class Import:
 
     def _keep(self, name: str, content: SourceContent) -> None:
         self.summary.left_out += [f"{name}: {why}" for why in content.left_out]
-        if content.profiles:
-            why = export_warning(content)
-            if why:
-                self._refuse(name, why)
-                return
+        if content.profiles and (why := export_warning(content)):
+            self._refuse(name, why)
+            return
         for run in content.runs:
             why = "" if self._trust_names else ownership_warning(content, run)
             believed = self._by_server(name, run, why) if why else run

@@ -10,14 +10,13 @@ import json
 import resource
 import struct
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from treadle.errors import UserError
 from treadle.history.documents import profile_json, run_json
 from treadle.history.outcome import BrokenHistoryError, Files, Source, UnfinishedError
-from treadle.history.sources import SourceContent, read_source
+from treadle.history.sources import read_source
 from treadle.processes import LEAST, lower_priority, peak_memory_mb
 
 HEADER: Final = struct.Struct(">I")
@@ -60,8 +59,12 @@ def _serve(source: Source, output: BinaryIO, memory_mb: int) -> tuple[dict[str, 
     files = Files()
     try:
         content = read_source(source, files)
-        for part in _parts(content):
-            _send(output, part)
+        for run in content.runs:
+            _send(output, {"run": run_json(run)})
+        for profile in content.profiles:
+            _send(output, {"profile": profile_json(profile)})
+        for why in content.left_out:
+            _send(output, {"left_out": why[:TEXT_MAX]})
     except MemoryError:
         return {"broken": f"reading it takes more than {memory_mb} MiB of memory"}, False
     except UnfinishedError as why:
@@ -78,15 +81,6 @@ def _reason(error: Exception) -> str:
         return error.strerror
     text = str(error)[:TEXT_MAX]
     return text if isinstance(error, BrokenHistoryError) else f"{type(error).__name__}: {text}"
-
-
-def _parts(content: SourceContent) -> Iterator[dict[str, Any]]:
-    for run in content.runs:
-        yield {"run": run_json(run)}
-    for profile in content.profiles:
-        yield {"profile": profile_json(profile)}
-    for why in content.left_out:
-        yield {"left_out": why[:TEXT_MAX]}
 
 
 def _send(output: BinaryIO, part: dict[str, Any]) -> None:

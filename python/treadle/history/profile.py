@@ -18,6 +18,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from itertools import accumulate, repeat, takewhile
 from math import log, sqrt
 from operator import mul
@@ -242,6 +243,11 @@ class StageRun:
     alone: DurationSketch | None = None
     """Durations of the same tasks from the end of their parents, where they started before; None if unknown."""
 
+    def known(self) -> dict[str, Any]:
+        """Return the numbers that may be unknown, by field, as far as they are known."""
+        names = ("input_bytes", "hint_ms", "retried", "speculative")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobRun:
@@ -262,13 +268,7 @@ def storable_run(run: JobRun, now_ms: int) -> JobRun:
         name = f"sha256:{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
     ended_ms = _bounded(min(run.ended_ms, now_ms))
     # a name is repeated with each outgoing edge: a hundred times for a stage with a hundred children
-    names: dict[str, str] = {}
-
-    def stored(name: str) -> str:
-        if name not in names:
-            names[name] = storable(name)
-        return names[name]
-
+    stored = cache(storable)
     stages = tuple(
         replace(
             stage,
@@ -277,10 +277,7 @@ def storable_run(run: JobRun, now_ms: int) -> JobRun:
             demand={storable(resource): _bounded(amount) for resource, amount in stage.demand.items()},
             parents=tuple(stored(parent) for parent in stage.parents),
             one_to_one=tuple(stored(parent) for parent in stage.one_to_one),
-            input_bytes=None if stage.input_bytes is None else _bounded(stage.input_bytes),
-            hint_ms=None if stage.hint_ms is None else _bounded(stage.hint_ms),
-            retried=None if stage.retried is None else _bounded(stage.retried),
-            speculative=None if stage.speculative is None else _bounded(stage.speculative),
+            **dict[str, Any]((name, _bounded(value)) for name, value in stage.known().items()),
         )
         for stage in run.stages
     )
@@ -391,7 +388,7 @@ def storable(text: str) -> str:
 Words = Annotated[str, AfterValidator(storable)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SparkStage:
     """A stage with executed tasks; Spark may list it again under other IDs."""
 
@@ -401,14 +398,14 @@ class SparkStage:
     """The smallest of its IDs in Spark."""
     name: str
     """Its call site."""
-    tasks: int
-    parents: tuple[int, ...]
+    tasks: int = 0
+    parents: tuple[int, ...] = ()
     """Numbers of the stages that provide its input."""
-    durations: DurationSketch
-    input_bytes: int
-    retried: int
+    durations: DurationSketch = field(default_factory=DurationSketch)
+    input_bytes: int = 0
+    retried: int = 0
     """Attempts that failed, or succeeded after another success of their task."""
-    speculative: int
+    speculative: int = 0
 
 
 def stage_runs(stages: Iterable[SparkStage]) -> tuple[StageRun, ...]:
@@ -605,40 +602,22 @@ def merged(one: JobProfile, other: JobProfile) -> JobProfile:
 
 def _with_stage(before: StageProfile | None, position: int, run: JobRun, stage: StageRun) -> StageProfile | None:
     mean_ms = round(stage.durations.mean_ms) if stage.durations.count else -1
-    unknown = (stage.input_bytes, stage.hint_ms, stage.retried, stage.speculative)
-    known = (-1 if value is None else value for value in unknown)
-    this = RecentRun(run.ended_ms, run.id, stage.width, mean_ms, *known)
-    durations = DurationSketch()
-    durations.merge(stage.durations)
+    recent = RecentRun(run.ended_ms, run.id, stage.width, mean_ms, **{"input_bytes": -1} | stage.known())
+    demand, parents = dict(sorted(stage.demand.items())[:RESOURCES_MAX]), stage.parents[:PARENTS_MAX]
+    single = tuple(parent for parent in parents if parent in stage.one_to_one)
+    durations = _sum(stage.durations)
+    this = StageProfile(stage.name, position, durations, 1, (recent,), demand, parents, stage.measured, single)
     if before is None:
-        return _first(stage, position, durations, 1, this)
-    if any(recent.run == run.id for recent in before.recent):
+        return this
+    if any(each.run == run.id for each in before.recent):
         return None
-    if _is_older(run, [recent.ended_ms for recent in before.recent]):
+    if _is_older(run, [each.ended_ms for each in before.recent]):
         return None
     if stage.measured is not before.measured:
         # task durations replace container durations and are not mixed with them
-        if stage.measured is Measured.CONTAINERS:
-            return None
-        return _first(stage, position, durations, before.runs + 1, this)
-    durations.merge(before.durations)
-    latest = this >= before.recent[-1] if before.recent else True
-    return replace(
-        before,
-        durations=durations,
-        runs=before.runs + 1,
-        recent=tuple(sorted((*before.recent, this)))[-RECENT_MAX:],
-        position=position if latest else before.position,
-        demand=_demand(stage) if latest and stage.demand else before.demand,
-        parents=_parents(stage) if latest else before.parents,
-        one_to_one=_one_to_one(stage) if latest else before.one_to_one,
-    )
-
-
-def _first(stage: StageRun, position: int, durations: DurationSketch, runs: int, this: RecentRun) -> StageProfile:
-    """Return the profile of a stage with a single run."""
-    demand, parents, single = _demand(stage), _parents(stage), _one_to_one(stage)
-    return StageProfile(stage.name, position, durations, runs, (this,), demand, parents, stage.measured, single)
+        return None if stage.measured is Measured.CONTAINERS else replace(this, runs=before.runs + 1)
+    latest = not before.recent or recent >= before.recent[-1]
+    return _both(this, before) if latest else _both(before, this)
 
 
 def _is_older(run: JobRun, recent_ended_ms: Sequence[int]) -> bool:
@@ -646,31 +625,23 @@ def _is_older(run: JobRun, recent_ended_ms: Sequence[int]) -> bool:
     return len(recent_ended_ms) == RECENT_MAX and run.ended_ms < recent_ended_ms[0]
 
 
-def _demand(stage: StageRun) -> dict[str, int]:
-    return dict(sorted(stage.demand.items())[:RESOURCES_MAX])
-
-
-def _parents(stage: StageRun) -> tuple[str, ...]:
-    return stage.parents[:PARENTS_MAX]
-
-
-def _one_to_one(stage: StageRun) -> tuple[str, ...]:
-    return tuple(parent for parent in _parents(stage) if parent in stage.one_to_one)
-
-
 def _both(newer: StageProfile, older: StageProfile) -> StageProfile:
     if newer.measured is not older.measured:
         return newer if newer.measured is Measured.TASKS else older
-    durations = DurationSketch()
-    durations.merge(newer.durations)
-    durations.merge(older.durations)
     return replace(
         newer,
-        durations=durations,
+        durations=_sum(newer.durations, older.durations),
         runs=newer.runs + older.runs,
         recent=tuple(sorted((*newer.recent, *older.recent)))[-RECENT_MAX:],
         demand=newer.demand or older.demand,
     )
+
+
+def _sum(*sketches: DurationSketch) -> DurationSketch:
+    total = DurationSketch()
+    for sketch in sketches:
+        total.merge(sketch)
+    return total
 
 
 SIGMA_MAX: Final = 10.0

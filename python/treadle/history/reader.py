@@ -17,7 +17,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -68,18 +68,14 @@ def check_owner(source: Source, content: SourceContent) -> None:
 
     The process that read them is not sufficient, since a hostile file may have taken it over.
     """
-    for path in _files(source.path):
+    files = [source.path]
+    if source.path.is_dir():
+        files = sorted(entry for entry in source.path.iterdir() if entry.name.startswith(PART_PREFIX))
+    for path in files:
         seen = path.lstat()
         content.owners.setdefault(seen.st_uid, path.name)
         if seen.st_mode & stat.S_IWOTH:
             content.open_to_all = path.name
-
-
-def _files(path: Path) -> Iterator[Path]:
-    if not path.is_dir():
-        yield path
-        return
-    yield from sorted(entry for entry in path.iterdir() if entry.name.startswith(PART_PREFIX))
 
 
 def ownership_warning(content: SourceContent, run: JobRun) -> str:
@@ -166,7 +162,10 @@ class HistoryReader:
             self._cpu_s[source.owner] = self._cpu_s.get(source.owner, 0.0) + spent_s
         if not end.get("again"):
             self.close()
-        _raise_if_failed(mapping(end.get("end")))
+        outcome = mapping(end.get("end"))
+        for kind, failure in (("broken", BrokenHistoryError), ("unfinished", UnfinishedError), ("missing", UserError)):
+            if kind in outcome:
+                raise failure(str(outcome[kind]))
         return content
 
     def close(self) -> None:
@@ -241,7 +240,14 @@ class HistoryReader:
                     content.open_to_all = str(end.get("open_to_all", ""))
                     check_owner(source, content)
                     return content, part
-                _take(content, part, source.kind)
+                if "run" in part:
+                    content.runs.append(run_from_json(part["run"]))
+                elif "profile" in part:
+                    if source.kind != EXPORT:
+                        raise ValueError("a profile in what is not an export")
+                    content.profiles.append(profile_from_json(part["profile"]))
+                else:
+                    content.left_out.append(str(part["left_out"]))
             except (ValueError, TypeError, RecursionError) as error:
                 raise BrokenHistoryError(f"its content makes no sense: {error}") from error
 
@@ -260,23 +266,3 @@ class HistoryReader:
                     raise BrokenHistoryError(self._obituary(process))
                 content += part
         return bytes(content)
-
-
-def _take(content: SourceContent, part: dict[str, Any], kind: str) -> None:
-    if "run" in part:
-        content.runs.append(run_from_json(part["run"]))
-    elif "profile" in part:
-        if kind != EXPORT:
-            raise ValueError("a profile in what is not an export")
-        content.profiles.append(profile_from_json(part["profile"]))
-    else:
-        content.left_out.append(str(part["left_out"]))
-
-
-def _raise_if_failed(end: Any) -> None:
-    if "broken" in end:
-        raise BrokenHistoryError(str(end["broken"]))
-    if "unfinished" in end:
-        raise UnfinishedError(str(end["unfinished"]))
-    if "missing" in end:
-        raise UserError(str(end["missing"]))

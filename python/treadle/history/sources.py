@@ -15,7 +15,7 @@ from treadle.history.documents import profile_from_json
 from treadle.history.hadoop import read_jhist, read_tez_history
 from treadle.history.outcome import BrokenHistoryError, Files, Source, lines, mapping, open_regular
 from treadle.history.profile import JobProfile, JobRun
-from treadle.history.spark import CODECS, FOLDER_PREFIX, read_spark_log
+from treadle.history.spark import FOLDER_PREFIX, codec_of, read_spark_log
 
 EXPORT_FORM: Final = "treadle_profiles"
 """The first line of an export is ``{"treadle_profiles": 2}``; a profile per line follows."""
@@ -72,7 +72,11 @@ def find_sources(paths: Iterable[Path]) -> Iterator[Source]:
         try:
             # an explicitly named link stands for its target
             real = path.resolve(strict=True)
-            sources = search.folder(real, path, 0) if real.is_dir() else iter((_named(real, path),))
+            if real.is_dir():
+                sources = search.folder(real, path, 0)
+            else:
+                kind, owner = _kind(real)
+                sources = iter((Source(kind or "unknown", str(path), real, owner),))
         except (OSError, BrokenHistoryError, RuntimeError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise UserError(f"{path}: {why}; check the path and its permissions") from error
@@ -98,6 +102,8 @@ def read_source(source: Source, files: Files | None = None) -> SourceContent:
         OSError: the file cannot be read.
         UserError: a required library is missing.
     """
+    if source.kind in _UNREADABLE:
+        raise BrokenHistoryError(_UNREADABLE[source.kind])
     return _READERS[source.kind](source.path, files or Files())
 
 
@@ -134,32 +140,21 @@ class _Search:
             mode = path.lstat().st_mode
             if stat.S_ISDIR(mode):
                 yield from self.folder(path, name, depth + 1)
-            elif stat.S_ISREG(mode):
-                yield from _in_folder(path, name)
-            else:
+            elif not stat.S_ISREG(mode):
                 what = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
                 yield Source(REFUSED, str(name), path, why=f"{what}; name it itself if it is to be read")
+            else:
+                kind, owner = _kind(path)
+                if kind == EXPORT:
+                    why = "an export of profiles, which replaces the store's history, is taken in only if"
+                    why += " the file itself is named"
+                    yield Source(REFUSED, str(name), path, owner, why)
+                elif kind:
+                    yield Source(kind, str(name), path, owner)
+        except BrokenHistoryError as error:  # it was a file a moment before
+            yield Source(REFUSED, str(name), path, why=str(error))
         except OSError as error:
             yield Source(BROKEN, str(name), path, why=error.strerror or str(error))
-
-
-def _in_folder(path: Path, name: Path) -> Iterator[Source]:
-    """Yield a regular file of a folder if it is a history."""
-    try:
-        kind, owner = _kind(path)
-    except BrokenHistoryError as error:  # it was a file a moment before
-        yield Source(REFUSED, str(name), path, why=str(error))
-        return
-    if kind == EXPORT:
-        why = "an export of profiles, which replaces the store's history, is taken in only if the file itself is named"
-        yield Source(REFUSED, str(name), path, owner, why)
-    elif kind:
-        yield Source(kind, str(name), path, owner)
-
-
-def _named(path: Path, name: Path) -> Source:
-    kind, owner = _kind(path)
-    return Source(kind or "unknown", str(name), path, owner)
 
 
 def _kind(path: Path) -> tuple[str, int]:
@@ -168,7 +163,7 @@ def _kind(path: Path) -> tuple[str, int]:
         owner = os.fstat(stream.fileno()).st_uid
         if path.suffix == ".jhist":
             return "jhist", owner
-        if path.name.removesuffix(".inprogress").rpartition(".")[2] in CODECS:
+        if codec_of(path.name):
             return "spark", owner
         if path.name.startswith("history.txt"):
             return "tez", owner
@@ -192,22 +187,15 @@ def _exported(path: Path, files: Files) -> SourceContent:
     return content
 
 
-def _tez_proto(_path: Path, _files: Files) -> SourceContent:
-    raise BrokenHistoryError(
-        "a SequenceFile, as of Tez's ProtoHistoryLoggingService, is not read; have Tez log by "
-        "SimpleHistoryLoggingService"
-    )
-
-
-def _unknown(_path: Path, _files: Files) -> SourceContent:
-    raise BrokenHistoryError("no history of MapReduce, Spark or Tez, and no export of profiles")
-
-
 _READERS: Final[dict[str, Callable[[Path, Files], SourceContent]]] = {
     "jhist": lambda path, files: SourceContent([read_jhist(path, files)]),
     "spark": lambda path, files: SourceContent([read_spark_log(path, files)]),
     "tez": lambda path, files: SourceContent(*read_tez_history(path, files)),
     EXPORT: _exported,
-    "tez-proto": _tez_proto,
-    "unknown": _unknown,
+}
+
+_UNREADABLE: Final = {
+    "tez-proto": "a SequenceFile, as of Tez's ProtoHistoryLoggingService, is not read; have Tez log by "
+    "SimpleHistoryLoggingService",
+    "unknown": "no history of MapReduce, Spark or Tez, and no export of profiles",
 }

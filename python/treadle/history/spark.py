@@ -39,7 +39,7 @@ CODECS: Final = ("zstd", "lz4", "lzf", "snappy")
 _PART_BYTES: Final = 1 << 10
 """Number of bytes read from a compressed file at a time."""
 
-_PART = re.compile(rf"{PART_PREFIX}(?P<number>\d+)_.+?(?P<compact>\.compact)?")
+_PART = re.compile(rf"{PART_PREFIX}(?P<number>\d+)_.+?(?P<compact>\.compact)?(?:\.(?:{'|'.join(CODECS)}))?")
 
 
 def _event_lines(path: Path, files: Files) -> Iterator[tuple[str, bytes]]:
@@ -51,7 +51,12 @@ def _event_lines(path: Path, files: Files) -> Iterator[tuple[str, bytes]]:
     for part in parts:
         where = f"{part.name}, line" if path.is_dir() else "line"
         with files.open(part) as file:
-            frames = _Frames(file) if _is_zstd(part) else None
+            codec = codec_of(part.name.removesuffix(".inprogress").removesuffix(".compact"))
+            if codec not in {"", "zstd"}:
+                raise BrokenHistoryError(
+                    f"compressed by {codec}; set spark.eventLog.compression.codec to zstd for new logs"
+                )
+            frames = _Frames(file) if codec else None
             for number, line in lines(io.BufferedReader(frames) if frames else file):
                 yield f"{where} {number}", line
             if frames and frames.cut_off and part != parts[-1]:
@@ -60,7 +65,7 @@ def _event_lines(path: Path, files: Files) -> Iterator[tuple[str, bytes]]:
 
 def _parts(folder: Path) -> list[Path]:
     """Return the rolled files in order, from the last compacted one, which replaces the previous ones."""
-    matches = ((part, _PART.fullmatch(_without_codec(part.name))) for part in folder.iterdir())
+    matches = ((part, _PART.fullmatch(part.name)) for part in folder.iterdir())
     parts = sorted((int(match["number"]), match["compact"] is not None, part) for part, match in matches if match)
     if not parts:
         raise BrokenHistoryError("no events_* files in the folder")
@@ -72,16 +77,10 @@ def _parts(folder: Path) -> list[Path]:
     return chosen
 
 
-def _without_codec(name: str) -> str:
-    stem, _, codec = name.rpartition(".")
-    return stem if codec in CODECS else name
-
-
-def _is_zstd(path: Path) -> bool:
-    codec = path.name.removesuffix(".inprogress").removesuffix(".compact").rpartition(".")[2]
-    if codec in CODECS and codec != "zstd":
-        raise BrokenHistoryError(f"compressed by {codec}; set spark.eventLog.compression.codec to zstd for new logs")
-    return codec == "zstd"
+def codec_of(name: str) -> str:
+    """Return the codec that packed a log of this name; empty if none did."""
+    codec = name.removesuffix(".inprogress").rpartition(".")[2]
+    return codec if codec in CODECS else ""
 
 
 class _Frames(io.RawIOBase):
@@ -130,18 +129,12 @@ _OVERHEAD_LEAST_MB = 384
 _OVERHEAD_SHARE = 0.1
 
 
-@dataclass(slots=True)
-class _Stage:
-    ids: list[int]
-    """IDs of all identical stages."""
-    name: str
-    tasks: int
-    parents: set[int]
-    took_ms: dict[int, int] = field(default_factory=dict)
-    """By task, in ms."""
-    input_bytes: int = 0
-    retried: int = 0
-    speculative: int = 0
+@dataclass(slots=True, eq=False)
+class _Stage(SparkStage):
+    above: set[int] = field(default_factory=set)
+    """IDs of the stages that provide its input."""
+    done: set[int] = field(default_factory=set)
+    """Tasks that have succeeded."""
     ran: bool = False
 
 
@@ -203,7 +196,11 @@ class Application:
             text(self._facts.get("App Name")),
             tags_of(self._properties.get("spark.yarn.tags")),
         )
-        stages = (*self._executor_stage(self._ended_ms), *self._task_stages())
+        ran = [stage for stage in self._stages if stage.ran]
+        for stage in ran:
+            parents = (self._by_id[parent].number for parent in sorted(stage.above) if parent in self._by_id)
+            stage.parents = tuple(dict.fromkeys(parents))
+        stages = (*self._executor_stage(self._ended_ms), *stage_runs(ran))
         return JobRun(key, name, number(self._facts.get("Timestamp")), self._ended_ms, stages)
 
     def _list_stage(self, info: Mapping[str, Any]) -> _Stage:
@@ -212,14 +209,13 @@ class Application:
         rdds = frozenset(number(mapping(rdd).get("RDD ID"), -1) for rdd in items(info.get("RDD Info")))
         stage = self._by_id.get(at) or (self._by_rdds.get(rdds) if rdds else None)
         if stage is None:
-            stage = _Stage([], text(info.get("Stage Name")), 0, set())
+            stage = _Stage(len(self._stages), at, text(info.get("Stage Name")))
             self._stages.append(stage)
-        if at not in self._by_id:
-            stage.ids.append(at)
-            self._by_id[at] = stage
+        stage.first_id = min(stage.first_id, at)
+        self._by_id[at] = stage
         self._by_rdds.setdefault(rdds, stage)
         stage.tasks = max(stage.tasks, number(info.get("Number of Tasks")))
-        stage.parents.update(number(parent, -1) for parent in items(info.get("Parent IDs")))
+        stage.above.update(number(parent, -1) for parent in items(info.get("Parent IDs")))
         return stage
 
     def _task_ended(self, event: Mapping[str, Any]) -> None:
@@ -231,11 +227,12 @@ class Application:
         stage.speculative += facts.get("Speculative") is True
         reason = text(mapping(event.get("Task End Reason")).get("Reason"))
         # of two successful attempts (speculation, a lost executor) the first one counts
-        if reason != "Success" or at in stage.took_ms:
+        if reason != "Success" or at in stage.done:
             stage.retried += reason != "TaskKilled"
             return
         stage.ran = True
-        stage.took_ms[at] = number(facts.get("Finish Time")) - number(facts.get("Launch Time"))
+        stage.done.add(at)
+        stage.durations.add(number(facts.get("Finish Time")) - number(facts.get("Launch Time")))
         metrics = mapping(event.get("Task Metrics"))
         shuffle = mapping(metrics.get("Shuffle Read Metrics"))
         stage.input_bytes += (
@@ -243,29 +240,6 @@ class Application:
             + number(shuffle.get("Remote Bytes Read"))
             + number(shuffle.get("Local Bytes Read"))
         )
-
-    def _task_stages(self) -> tuple[StageRun, ...]:
-        numbers = {id(stage): at for at, stage in enumerate(self._stages)}
-        stages = []
-        for at, stage in enumerate(self._stages):
-            if stage.ran:
-                parents = (self._by_id.get(parent) for parent in sorted(stage.parents))
-                fed = dict.fromkeys(numbers[id(parent)] for parent in parents if parent is not None)
-                durations = DurationSketch(stage.took_ms.values())
-                stages.append(
-                    SparkStage(
-                        at,
-                        min(stage.ids),
-                        stage.name,
-                        stage.tasks,
-                        tuple(fed),
-                        durations,
-                        stage.input_bytes,
-                        stage.retried,
-                        stage.speculative,
-                    )
-                )
-        return stage_runs(stages)
 
     def _executor_stage(self, ended_ms: int) -> list[StageRun]:
         executors = [times for executor, times in self._executors.items() if executor != "driver"]
@@ -279,7 +253,9 @@ class Application:
         properties = self._properties
         heap_mb = _size_mb(properties.get("spark.executor.memory"), 1024)
         least_mb = _size_mb(properties.get("spark.executor.minMemoryOverhead"), _OVERHEAD_LEAST_MB)
-        overhead_mb = max(least_mb, int(_share(properties.get("spark.executor.memoryOverheadFactor")) * heap_mb))
+        fraction = _FRACTION.fullmatch(text(properties.get("spark.executor.memoryOverheadFactor")).strip())
+        share = float(fraction[0]) if fraction else _OVERHEAD_SHARE
+        overhead_mb = max(least_mb, int(share * heap_mb))
         overhead_mb = _size_mb(properties.get("spark.executor.memoryOverhead"), overhead_mb)
         python_mb = _size_mb(properties.get("spark.executor.pyspark.memory"), 0)
         off_heap_mb = 0
@@ -311,9 +287,3 @@ def _size_mb(value: object, otherwise: int, unit: str = "m") -> int:
     """Return a size in MB; ``unit`` is a bare number's, ``otherwise`` the result for any other value."""
     match = _SIZE.fullmatch(text(value).strip())
     return int(int(match[1][:15]) * _MB[match[2].lower() or match[3].lower() or unit]) if match else otherwise
-
-
-def _share(value: object) -> float:
-    """Return the overhead as a fraction of the heap."""
-    match = _FRACTION.fullmatch(text(value).strip())
-    return float(match[0]) if match else _OVERHEAD_SHARE

@@ -198,7 +198,8 @@ class Places:
             self._known = np.concatenate([self._known, np.zeros(2 * size - len(self._known), bool)])
         for row in np.flatnonzero(~self._known[event.node]).tolist():
             name, rack = self._names[int(event.name_name[row])], self._names[int(event.rack_name[row])]
-            self._nodes[int(event.node[row])] = _host(name), rack
+            # splits name hosts, while nodes may be reported with their port
+            self._nodes[int(event.node[row])] = name.partition(":")[0], rack
         self._known[event.node] = True
 
 
@@ -269,7 +270,18 @@ class SplitFollower:
                     self._orders.pop(gone, None)
             elif isinstance(event, events.Containers) and self._orders:
                 inputs += self._containers(event)
-        return [*self._means(), *_inputs(inputs)]
+        live = [application for application in self._new if application in self._orders]
+        self._new = []
+        found: list[events.Event] = []
+        if live:
+            means = [self._orders[application].mean_bytes for application in live]
+            found.append(StageInputs(application=np.array(live, np.int32), mean_bytes=np.array(means, np.float64)))
+        if inputs:
+            application, container, size = (np.array(column) for column in zip(*inputs, strict=True))
+            found.append(
+                events.filled(TaskInputs, len(inputs), application=application, container=container, bytes=size)
+            )
+        return found
 
     def _containers(self, event: events.Containers) -> list[tuple[int, int, int]]:
         is_map = (event.event == ContainerEvent.ALLOCATED) & (event.priority == MAP) & (event.am == 0)
@@ -283,23 +295,3 @@ class SplitFollower:
             if size is not None:
                 containers.append((application, int(event.container[row]), size))
         return containers
-
-    def _means(self) -> list[events.Event]:
-        live = [application for application in self._new if application in self._orders]
-        self._new = []
-        if not live:
-            return []
-        means = [self._orders[application].mean_bytes for application in live]
-        return [StageInputs(application=np.array(live, np.int32), mean_bytes=np.array(means, np.float64))]
-
-
-def _inputs(rows: Sequence[tuple[int, int, int]]) -> list[events.Event]:
-    if not rows:
-        return []
-    application, container, size = (np.array(column) for column in zip(*rows, strict=True))
-    return [events.filled(TaskInputs, len(rows), application=application, container=container, bytes=size)]
-
-
-def _host(node: str) -> str:
-    """Return a node's host: splits name hosts, while nodes may be reported with their port."""
-    return node.partition(":")[0]

@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, Replaces
@@ -88,17 +88,20 @@ class Outcome(StrEnum):
 
 WELL: Final = frozenset({Outcome.SUCCEEDED, Outcome.RELEASED})
 
-_PREEMPTED: Final = frozenset({codes.PREEMPTED, codes.KILLED_BY_CONTAINER_SCHEDULER})
-_KILLED: Final = frozenset(
-    {
-        codes.KILLED_BY_APPMASTER,
-        codes.KILLED_BY_RESOURCEMANAGER,
-        codes.KILLED_AFTER_APP_COMPLETION,
-        codes.SIGKILL,
-        codes.SIGTERM,
-    }
+_KILLED: Final = (
+    codes.KILLED_BY_APPMASTER,
+    codes.KILLED_BY_RESOURCEMANAGER,
+    codes.KILLED_AFTER_APP_COMPLETION,
+    codes.SIGKILL,
+    codes.SIGTERM,
 )
-_FAILED: Final = frozenset({codes.KILLED_EXCEEDED_VMEM, codes.KILLED_EXCEEDED_PMEM, codes.KILLED_FOR_EXCESS_LOGS})
+_OUTCOMES: Final = (
+    {codes.SUCCESS: Outcome.SUCCEEDED}
+    | dict.fromkeys((codes.PREEMPTED, codes.KILLED_BY_CONTAINER_SCHEDULER), Outcome.PREEMPTED)
+    | dict.fromkeys(_KILLED, Outcome.KILLED)
+    | dict.fromkeys((codes.KILLED_EXCEEDED_VMEM, codes.KILLED_EXCEEDED_PMEM), Outcome.FAILED)
+    | {codes.KILLED_FOR_EXCESS_LOGS: Outcome.FAILED}
+)
 
 
 def outcome_of(framework: Framework, exit_status: int) -> Outcome:
@@ -107,17 +110,9 @@ def outcome_of(framework: Framework, exit_status: int) -> Outcome:
     A failed MapReduce attempt ends with 0 like a successful one: its task's JVM reports the failure to the application
     master and exits normally. `StageState` detects those by the following requests.
     """
-    if exit_status == codes.SUCCESS:
-        return Outcome.SUCCEEDED
-    if exit_status in _PREEMPTED:
-        return Outcome.PREEMPTED
-    if exit_status == codes.ABORTED:
-        return Outcome.LOST if framework is Framework.MAPREDUCE else Outcome.RELEASED
-    if exit_status in _KILLED:
-        return Outcome.KILLED
-    if exit_status > 0 or exit_status in _FAILED:
-        return Outcome.FAILED
-    return Outcome.LOST
+    if exit_status == codes.ABORTED and framework is not Framework.MAPREDUCE:
+        return Outcome.RELEASED
+    return _OUTCOMES.get(exit_status, Outcome.FAILED if exit_status > 0 else Outcome.LOST)
 
 
 class ContainerKey(NamedTuple):
@@ -507,8 +502,6 @@ FINISHED_MAX: Final = 10_000
 LINGER_MS: Final = 5_000
 """How long to wait for the last containers, or another attempt, after the end of an application attempt, in ms."""
 
-E = TypeVar("E")
-
 
 class StageTracker:
     """Jobs and stages of all applications. Not thread-safe."""
@@ -546,13 +539,12 @@ class StageTracker:
                 }
             elif isinstance(event, events.Applications):
                 self._applications(event)
-        for tags in _of(frame_events, events.Tags):
-            self._tags(tags)
         # A frame's counts are those after its allocations, although they precede them.
-        for containers in _of(frame_events, events.Containers):
-            self._containers(containers)
-        for requests in _of(frame_events, events.Requests):
-            self._requests(requests)
+        later = {events.Tags: self._tags, events.Containers: self._containers, events.Requests: self._requests}
+        for kind, take in later.items():
+            for event in frame_events:
+                if isinstance(event, kind):
+                    take(event)  # type: ignore[operator]
         if complete:
             self._complete()
 
@@ -687,7 +679,3 @@ class StageTracker:
                     event.capability[row].tolist(),
                     self._now_ms,
                 )
-
-
-def _of(received: Iterable[object], kind: type[E]) -> list[E]:
-    return [event for event in received if isinstance(event, kind)]

@@ -32,10 +32,10 @@ from treadle.history.database import (
     collided,
     connect,
     explained,
-    has_tables,
-    make_tables,
+    prepare_tables,
     prune,
     prune_samples,
+    remove,
     shown,
     used_bytes,
 )
@@ -238,9 +238,7 @@ class ProfileStore:
         def forget_all(connection: Connection) -> int:
             rows = connection.execute(select(PROFILES).order_by(PROFILES.c.id)).all()
             ids = [row.id for row in rows if selection.matches(_key(row))]
-            for number in ids:
-                connection.execute(delete(STAGES).where(STAGES.c.profile == number))
-                connection.execute(delete(PROFILES).where(PROFILES.c.id == number))
+            remove(connection, ids)
             return len(ids)
 
         return self._write(forget_all)
@@ -299,7 +297,14 @@ class ProfileStore:
         own = ROW_BYTES + sum(len(one.encode()) for one in texts)
         documents = _documents(after, PROFILE_BYTES_MAX - own)
         size = own + _size_of(documents)
-        number = self._write_profile(connection, values | {"bytes": size}, None if row is None else row.id)
+        values |= {"bytes": size}
+        if row is not None:
+            number = row.id
+            connection.execute(update(PROFILES).where(PROFILES.c.id == number).values(**values))
+        else:
+            inserted = connection.execute(insert(PROFILES).values(**values)).inserted_primary_key
+            assert inserted is not None, "a table with a primary key"
+            number = inserted[0]
         connection.execute(delete(STAGES).where(STAGES.c.profile == number))
         stages = [
             {"profile": number, "ordinal": ordinal, "document": document} for ordinal, document in enumerate(documents)
@@ -308,14 +313,6 @@ class ProfileStore:
             connection.execute(insert(STAGES), stages)
         prune(connection, self._retention, now_ms, key.user, application)
         return size
-
-    def _write_profile(self, connection: Connection, values: dict[str, Any], number: int | None) -> int:
-        if number is not None:
-            connection.execute(update(PROFILES).where(PROFILES.c.id == number).values(**values))
-            return number
-        inserted = connection.execute(insert(PROFILES).values(**values)).inserted_primary_key
-        assert inserted is not None, "a table with a primary key"
-        return int(inserted[0])
 
     def _profile(self, connection: Connection, row: Row[Any]) -> JobProfile:
         query = select(STAGES.c.document).where(STAGES.c.profile == row.id).order_by(STAGES.c.ordinal)
@@ -358,21 +355,14 @@ def open_store(location: str, retention: JobHistory | None = None, *, read_only:
     try:
         with engine.begin() as connection:
             if engine.dialect.name == "sqlite":
-                _check(connection, name)
-            if not has_tables(connection, name):
-                if read_only:
-                    raise StoreError(name, Unusable.MISSING, "the database is empty")
-                make_tables(connection)
+                problem = str(connection.execute(text("PRAGMA quick_check(1)")).scalar() or "")
+                if problem != "ok":
+                    raise StoreError(name, Unusable.CORRUPTED, problem.partition("\n")[0])
+            prepare_tables(connection, name, read_only=read_only)
     except Exception as error:
         engine.dispose()
         raise explained(name, error) from error
     return ProfileStore(engine, name, retention or JobHistory())
-
-
-def _check(connection: Connection, name: str) -> None:
-    problems: Sequence[Any] = connection.execute(text("PRAGMA quick_check(1)")).all()
-    if not problems or problems[0][0] != "ok":
-        raise StoreError(name, Unusable.CORRUPTED, str(problems[0][0]).partition("\n")[0] if problems else "")
 
 
 def _documents(profile: JobProfile, most_bytes: int) -> list[str]:

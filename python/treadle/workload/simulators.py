@@ -131,7 +131,7 @@ def read_rumen(path: Path, progress: Progress | None = None) -> Workload:
 
 def _rumen_job(record: RumenJob) -> tuple[Job | None, int]:
     """Return the job without its arrival, None if no task is left, and the number of lost tasks."""
-    kinds = []
+    kinds: list[tuple[str, npt.NDArray[np.int64], dict[str, float]]] = []
     hosts = {}
     lost = 0
     for kind, tasks in (("map", record.maps), ("reduce", record.reduces)):

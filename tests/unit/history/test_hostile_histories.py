@@ -43,6 +43,10 @@ def error(*fields: object) -> dict[str, object]:
     return {"type": "error", "name": "E", "fields": [*fields]}
 
 
+def space(name: str) -> dict[str, object]:
+    return {"type": "record", "namespace": name, "name": "S", "fields": [TEXT]}
+
+
 def array(items: object) -> dict[str, object]:
     return {"type": "array", "items": items}
 
@@ -68,6 +72,7 @@ HOSTILE = {
     "named-nothing.jhist": avro(
         record(a=["null", {"type": "fixed", "name": "F", "size": 0}], b=array("F")), ENDLESS[:2] + b"\x00" + ENDLESS[2:]
     ),
+    "one-name.jhist": avro(record(a=space("one"), b=space("other"))),
     "unheard-of.jhist": avro({"type": "request", "name": "E", "fields": [TEXT]}),
     "deep.jhist": avro(json.loads('{"type":"array","items":' * 200 + '"int"' + "}" * 200)),
 }

@@ -100,6 +100,15 @@ def test_a_dag_of_tez_and_its_application_are_one_run(
     assert "priority 8" in {stage.name for stage in profile.stages}, "hints for asks go by it"
 
 
+def test_an_earlier_run_that_comes_later_says_what_no_later_one_did(store: ProfileStore) -> None:
+    later = make_run(2, stages=1)
+    store.put(replace(later, stages=(replace(later.stages[0], demand={}, width=9),)), NOW_MS)
+    store.put(make_run(1, ended_ms=NOW_MS - 1), NOW_MS)
+    stage = present(store.get(KEY)).stages[0]
+    assert stage.demand == {"memory-mb": 1024, "vcores": 1}
+    assert [run.width for run in stage.recent] == [3, 9]
+
+
 def test_a_run_that_may_have_been_counted_already_is_left_out(store: ProfileStore) -> None:
     for number in range(1, RECENT_MAX + 2):
         store.put(make_run(number, ended_ms=NOW_MS + number), NOW_MS + 100)
