@@ -15,7 +15,7 @@ from tests.campaign.slices import Slice
 from tests.support.clusters import LEASE_MS
 from tests.support.pairs import PairOfResourceManagers
 
-from treadle_lab.minicluster.rest import ResourceManagerClient
+from treadle_lab.minicluster.cluster import ResourceManagerClient
 from treadle_lab.minicluster.site import LOOPBACK
 
 BEFORE_THE_END_S = 90.0

@@ -15,8 +15,7 @@ import docker
 import requests
 from docker.models.containers import Container
 
-from treadle_lab.minicluster.cluster import wait_for
-from treadle_lab.minicluster.rest import ResourceManagerClient, allocated_containers
+from treadle_lab.minicluster.cluster import ResourceManagerClient, allocated_containers, wait_for
 from treadle_lab.minicluster.settings import ClusterError
 
 PROJECT = os.environ.get("TREADLE_DOCKER_PROJECT", "")

@@ -7,7 +7,7 @@ from typing import Any
 import requests
 from tests.docker.cluster import DockerCluster
 
-from treadle_lab.minicluster.rest import ResourceManagerClient
+from treadle_lab.minicluster.cluster import ResourceManagerClient
 
 TAKES_OVER_S = 240.0
 _COUNT = """

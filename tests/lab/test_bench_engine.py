@@ -49,9 +49,9 @@ def test_the_load_tells_what_it_commits() -> None:
 
 def test_figures_count_what_was_placed() -> None:
     found = measure("default", default_settings(), SMALL, 0.01)
-    assert found.placed == pytest.approx(found.ticks * found.placed_per_decide, rel=0.01)
-    assert found.placements_per_s == pytest.approx(found.placed / found.seconds, rel=0.05)
-    assert 0 < found.decide_p50_ms <= found.decide_p99_ms
+    assert found["placed"] == pytest.approx(found["ticks"] * found["placed_per_decide"], rel=0.01)
+    assert found["placements_per_s"] == pytest.approx(found["placed"] / found["seconds"], rel=0.05)
+    assert 0 < found["decide_p50_ms"] <= found["decide_p99_ms"]
 
 
 def test_the_command_writes_table_and_json(tmp_path: Path) -> None:

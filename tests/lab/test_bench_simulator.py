@@ -16,13 +16,13 @@ from treadle_lab.sls.load import BenchError
 @pytest.mark.parametrize("load", LOADS)
 def test_every_load_keeps_the_machines_busy_and_ends(load: str) -> None:
     figures = measure("default", default_settings(), load, 2)
-    assert figures.tasks == SLOTS * TASKS_PER_SLOT * 2
-    assert (figures.containers < figures.tasks) is (load == "reuse")
-    busy = figures.tasks * 10 / (2 * SLOTS) / figures.simulated_s
+    assert figures["tasks"] == SLOTS * TASKS_PER_SLOT * 2
+    assert (figures["containers"] < figures["tasks"]) is (load == "reuse")
+    busy = figures["tasks"] * 10 / (2 * SLOTS) / figures["simulated_s"]
     assert 0.5 < busy <= 1
-    assert sum(figures.parts.values()) == pytest.approx(1)
-    assert figures.events > figures.tasks
-    assert 0 < figures.decides <= figures.simulated_s * 10 + 1
+    assert sum(figures["parts"].values()) == pytest.approx(1)
+    assert figures["events"] > figures["tasks"]
+    assert 0 < figures["decides"] <= figures["simulated_s"] * 10 + 1
 
 
 def test_results_as_a_table_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

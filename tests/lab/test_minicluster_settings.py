@@ -10,7 +10,7 @@ import pytest
 from tests.support.files import written
 
 from treadle_lab.minicluster import ClusterError, ClusterSettings, NodeAttribute, NodeLabel, Scheduler, processes, site
-from treadle_lab.minicluster.rest import allocated_containers
+from treadle_lab.minicluster.cluster import allocated_containers
 from treadle_lab.minicluster.settings import (
     SHIM_CLASS,
     STOCK_CLASS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +18,7 @@ from treadle_lab.cli.lab.reproduce.graphene import app
 from treadle_lab.harness.runs import RunSettings
 from treadle_lab.papers.graphene import experiment, simulations
 from treadle_lab.papers.graphene import jobs as graphene_jobs
-from treadle_lab.papers.graphene.experiment import Outcome, Part, Sizes, run_seeds, runs_of
-from treadle_lab.papers.graphene.figures import results_of
+from treadle_lab.papers.graphene.experiment import Outcome, Part, Sizes, results_of, run_seeds, runs_of
 from treadle_lab.papers.graphene.jobs import (
     BFS,
     BFS_CORES,
@@ -36,11 +36,10 @@ from treadle_lab.papers.graphene.jobs import (
 )
 from treadle_lab.papers.graphene.simulations import (
     Plans,
+    SchemeRun,
     bounds_of,
     gaps_percent,
-    key_of,
     run_scheme,
-    scenario_of,
 )
 
 TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"
@@ -219,11 +218,21 @@ def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: py
         assert files < (files := set(tmp_path.rglob("*.json")))
 
 
-def test_the_same_jobs_believed_to_be_others_are_another_result() -> None:
-    work, scenario = jobs(), scenario_of(MIX, GRAPHENE)
-    believed = (None, misjudged(work, 2.0, 1), misjudged(work, 3.0, 1))
-    assert len({key_of("a", work, each, scenario, GRAPHENE.settings(1)) for each in believed}) == 3
-    assert len({key_of(name, work, None, scenario, GRAPHENE.settings(1)) for name in ("a", "b")}) == 2
+def test_a_result_is_kept_by_all_that_it_depends_on(tmp_path: Path) -> None:
+    run_of = SchemeRun(simulations.Draw(MIX, 1, 4, 0.6), GRAPHENE)
+    others = [
+        *(replace(run_of, wrong=wrong) for wrong in (2.0, 3.0)),
+        replace(run_of, tick_ms=200),
+        replace(run_of, scheme=BFS_MEMORY),
+        replace(run_of, scheme=GRAPHENE.varied(Variation(srpt_weight=1.0))),
+    ]
+    draws = [{"seed": 2}, {"jobs": 5}, {"load": 0.5}, {"batch": True}, {"mix": Mix(3)}, {"tpch": TPCH}]
+    others += [replace(run_of, draw=replace(run_of.draw, **draw)) for draw in draws]
+    changed = tmp_path / "tpch"
+    shutil.copytree(TPCH, changed)
+    (changed / "edges.csv").write_text((changed / "edges.csv").read_text("utf-8") + "\n", "utf-8")
+    others.append(replace(run_of, draw=replace(run_of.draw, tpch=changed)))
+    assert len({each.key for each in (run_of, *others)}) == 1 + len(others)
 
 
 def test_seeds_are_told_and_kept(tmp_path: Path) -> None:

@@ -13,14 +13,15 @@ from tests.support.tables import mean_of, rows_of
 
 from treadle.events import Names, Tags
 from treadle_lab.papers.phoenix import sls as testbed
-from treadle_lab.papers.phoenix.blind import hidden, write_command
 from treadle_lab.papers.phoenix.sls import (
     ALLOCATOR,
     POLICY,
     SCHEMES,
     Settings,
     arrivals,
+    hidden,
     results_of,
+    write_command,
 )
 from treadle_lab.sls.play import Draw, Played, PlayedJob
 

@@ -18,9 +18,7 @@ from treadle.simulate.comparison import interval_of_ratio
 from treadle_lab.cli.lab.reproduce.slearn import app
 from treadle_lab.estimators import JobFeatures, JobRecord
 from treadle_lab.harness.runs import RunSettings
-from treadle_lab.papers.slearn.experiment import Draws, Outcome, SchemeRun, run_draws, run_model
-from treadle_lab.papers.slearn.figures import results_of
-from treadle_lab.papers.slearn.paper import levels
+from treadle_lab.papers.slearn.experiment import Draws, Outcome, SchemeRun, results_of, run_draws, run_model
 from treadle_lab.papers.slearn.schemes import OF_DAGS, SCHEMES, TITLES, shipped, shipped_apart, slearn
 from treadle_lab.papers.slearn.trace import (
     Choices,
@@ -30,6 +28,7 @@ from treadle_lab.papers.slearn.trace import (
     StoredRuns,
     drawn_errors,
     google_slearn,
+    levels,
 )
 
 JOBS, NODES = 60, 10

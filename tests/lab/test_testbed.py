@@ -190,7 +190,7 @@ def test_queues_may_be_a_tree(tmp_path: Path) -> None:
 
 # Runs that are kept.
 
-GRAPHENE, SLEARN = "treadle_lab.papers.graphene.experiment", "treadle_lab.papers.slearn.paper"
+GRAPHENE, SLEARN = "treadle_lab.papers.graphene.experiment", "treadle_lab.harness.data"
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from treadle.shipped import requirements_jar, shim_jar
-from treadle_lab.minicluster.cluster import RM_MAIN, MiniCluster
+from treadle_lab.minicluster.cluster import RM_MAIN, MiniCluster, ResourceManagerClient
 from treadle_lab.minicluster.processes import JavaProgram
-from treadle_lab.minicluster.rest import ResourceManagerClient
 from treadle_lab.minicluster.settings import ClusterError, ClusterSettings, Scheduler
 from treadle_lab.minicluster.site import LOG4J, LOOPBACK, METRICS, free_ports, read_site, write_site
 

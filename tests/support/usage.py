@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from treadle_lab.minicluster.rest import ResourceManagerClient
+from treadle_lab.minicluster.cluster import ResourceManagerClient
 
 Amounts = Counter[str]
 """So much of each resource; what is 0 is left out."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,6 +25,8 @@ LEAVES: Final = (1, 1_000)
 QUICK: Final = ((100, 1_000, 1), (1_000, 1_000, 1), (1_000, 10_000, 1), (1_000, 1_000, 1_000), (5_000, 10_000, 1_000))
 GOAL: Final = (5_000, 10_000, 1_000)
 DIMENSIONS: Final = ("nodes", "rows", "leaves")
+TIMES: Final = ("decide_p50", "decide_p99", "apply_p50")
+"""Figures of the table."""
 GOAL_S: Final = 10.0
 """Minimum duration in seconds of a measurement of the target configuration."""
 
@@ -33,62 +34,18 @@ WARM_TICKS: Final = 20
 """Ticks before the measurement: compiled code is read, tables have grown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Measurements of one policy in one configuration, on one thread.
-
-    ``*_cpu`` is the thread's CPU time, the others wall time: equal on an idle core, longer on a loaded machine.
-    """
-
-    policy: str
-    nodes: int
-    rows: int
-    leaves: int
-    batch: int
-    seconds: float
-    """Time of all decides and of applying the events before each."""
-    ticks: int
-    placed: int
-    placements_per_s: float
-    placements_per_s_cpu: float
-    placed_per_decide: float
-    decide_p50_ms: float
-    decide_p99_ms: float
-    decide_p50_ms_cpu: float
-    decide_p99_ms_cpu: float
-    apply_p50_ms: float
-    apply_p99_ms: float
-    apply_p50_ms_cpu: float
-    apply_p99_ms_cpu: float
-    warnings: tuple[str, ...]
-    """Warnings of the engine about deviations of the policy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A configuration without figures: a part of its policy failed."""
-
-    policy: str
-    at: Mapping[str, Any]
-    """The configuration, by the names of its figures' fields."""
-    failure: str
-
-    def plain(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        return {"failure": self.failure, "policy": self.policy, **self.at}
-
-
-M = TypeVar("M")
+Result = dict[str, Any]
+"""The figures of a policy in one configuration, by name, or the ``failure`` of a part of it with the configuration."""
 
 
 def measure_all(
     policies: Mapping[str, Settings],
     configurations: Sequence[Mapping[str, Any]],
-    measured: Callable[[str, Settings, Mapping[str, Any]], M],
+    measured: Callable[[str, Settings, Mapping[str, Any]], Result],
     progress: Callable[[str], None],
     *,
     keep_going: bool,
-) -> list[M | Failed]:
+) -> list[Result]:
     """Measure every policy in every configuration.
 
     Args:
@@ -101,18 +58,18 @@ def measure_all(
     Raises:
         BenchError: a part of a policy failed.
     """
-    results: list[M | Failed] = []
+    results: list[Result] = []
     for name, settings in policies.items():
         for sizes in configurations:
             done = f"{len(results)} of {len(policies) * len(configurations)} done"
             words = (f"{size:,} {what}" if isinstance(size, int) else str(size) for what, size in sizes.items())
             progress(f"{done}; {name}: {', '.join(words)}")
             try:
-                results.append(measured(name, settings, sizes))
+                results.append({"failure": None} | measured(name, settings, sizes))
             except PolicyFailedError as error:
                 if not keep_going:
                     raise BenchError(f"{name}: {error}; --keep-going goes on without its figures") from error
-                results.append(Failed(name, sizes, str(error)))
+                results.append({"failure": str(error), "policy": name, **sizes})
     return results
 
 
@@ -132,8 +89,10 @@ def load_policies(files: Iterable[Path]) -> dict[str, Settings]:
     return policies
 
 
-def measure(name: str, settings: Settings, load: Load, seconds: float) -> Figures:
-    """Run a steady state until applying and deciding have taken ``seconds`` together.
+def measure(name: str, settings: Settings, load: Load, seconds: float) -> Result:
+    """Run a steady state on one thread until applying and deciding have taken ``seconds`` together.
+
+    Figures ``*_cpu`` are the thread's CPU time, the others wall time, which is longer on a loaded machine.
 
     Raises:
         PolicyFailedError: a part of the policy failed.
@@ -167,34 +126,24 @@ def _clocks() -> tuple[int, int]:
 
 def _figures(
     name: str, load: Load, taken_ns: Sequence[tuple[int, int, int, int]], placed: int, warnings: tuple[str, ...]
-) -> Figures:
+) -> Result:
     """Return figures of ticks; the columns of their times are apply, apply CPU, decide, decide CPU."""
     taken = np.array(taken_ns) / 1e6
-    (apply_50, apply_50_cpu, decide_50, decide_50_cpu) = np.percentile(taken, 50, axis=0).round(4).tolist()
-    (apply_99, apply_99_cpu, decide_99, decide_99_cpu) = np.percentile(taken, 99, axis=0).round(4).tolist()
+    p50, p99 = (np.percentile(taken, percent, axis=0).round(4).tolist() for percent in (50, 99))
     apply_s, apply_cpu_s, decide_s, decide_cpu_s = (taken.sum(axis=0) / 1e3).tolist()
-    return Figures(
-        policy=name,
-        nodes=load.nodes,
-        rows=load.rows,
-        leaves=load.leaves,
-        batch=load.batch,
-        seconds=round(apply_s + decide_s, 3),
-        ticks=len(taken),
-        placed=placed,
-        placements_per_s=round(placed / (apply_s + decide_s), 1),
-        placements_per_s_cpu=round(placed / (apply_cpu_s + decide_cpu_s), 1),
-        placed_per_decide=round(placed / len(taken), 1),
-        decide_p50_ms=decide_50,
-        decide_p99_ms=decide_99,
-        decide_p50_ms_cpu=decide_50_cpu,
-        decide_p99_ms_cpu=decide_99_cpu,
-        apply_p50_ms=apply_50,
-        apply_p99_ms=apply_99,
-        apply_p50_ms_cpu=apply_50_cpu,
-        apply_p99_ms_cpu=apply_99_cpu,
-        warnings=warnings,
-    )
+    figures: Result = {"policy": name, "nodes": load.nodes, "rows": load.rows, "leaves": load.leaves}
+    figures |= {
+        "batch": load.batch,
+        "seconds": round(apply_s + decide_s, 3),
+        "ticks": len(taken),
+        "placed": placed,
+        "placements_per_s": round(placed / (apply_s + decide_s), 1),
+        "placements_per_s_cpu": round(placed / (apply_cpu_s + decide_cpu_s), 1),
+        "placed_per_decide": round(placed / len(taken), 1),
+    }
+    for column, what in {2: "decide_{}_ms", 3: "decide_{}_ms_cpu", 0: "apply_{}_ms", 1: "apply_{}_ms_cpu"}.items():
+        figures |= {what.format("p50"): p50[column], what.format("p99"): p99[column]}
+    return figures | {"warnings": warnings}
 
 
 def grid_of(
@@ -214,14 +163,14 @@ def run_grid(
     progress: Callable[[str], None],
     *,
     keep_going: bool = False,
-) -> list[Figures | Failed]:
+) -> list[Result]:
     """Measure every policy in every configuration (nodes, rows, leaves), the goal's for `GOAL_S` at least.
 
     Raises:
         BenchError: a part of a policy failed, and ``keep_going`` is not set.
     """
 
-    def measured(name: str, settings: Settings, sizes: Mapping[str, Any]) -> Figures:
+    def measured(name: str, settings: Settings, sizes: Mapping[str, Any]) -> Result:
         goal = tuple(sizes.values()) == GOAL
         return measure(name, settings, Load(**sizes, batch=batch), max(seconds, GOAL_S) if goal else seconds)
 
@@ -229,28 +178,22 @@ def run_grid(
     return measure_all(policies, sizes, measured, progress, keep_going=keep_going)
 
 
-def report(results: Sequence[Figures | Failed]) -> dict[str, Any]:
+def report(results: Sequence[Result]) -> dict[str, Any]:
     """Return the results as they are written to a file."""
-    measured = [each.plain() if isinstance(each, Failed) else {"failure": None} | asdict(each) for each in results]
-    return {"benchmark": "engine", "results": measured}
+    return {"benchmark": "engine", "results": results}
 
 
-def figures_table(results: Sequence[Figures | Failed]) -> Table:
+def figures_table(results: Sequence[Result]) -> Table:
     """Return a row for each policy and configuration."""
     title = "a steady state: apply the events of a tick, decide; milliseconds, wall (CPU of the thread)"
     heading = ("policy", *DIMENSIONS, "placed a decide", "placements/s", "decide p50", "decide p99", "apply p50")
     return Table(title, heading, [_row(result) for result in results])
 
 
-def _row(result: Figures | Failed) -> tuple[str, ...]:
-    if isinstance(result, Failed):
-        return (result.policy, *(f"{size:,}" for size in result.at.values()), "failed", *["-"] * 4)
-    return (
-        result.policy,
-        *(f"{getattr(result, name):,}" for name in DIMENSIONS),
-        f"{result.placed_per_decide:,.0f}",
-        f"{result.placements_per_s:,.0f} ({result.placements_per_s_cpu:,.0f})",
-        f"{result.decide_p50_ms:.2f} ({result.decide_p50_ms_cpu:.2f})",
-        f"{result.decide_p99_ms:.2f} ({result.decide_p99_ms_cpu:.2f})",
-        f"{result.apply_p50_ms:.2f} ({result.apply_p50_ms_cpu:.2f})",
-    )
+def _row(result: Result) -> tuple[str, ...]:
+    of = (result["policy"], *(f"{result[name]:,}" for name in DIMENSIONS))
+    if result["failure"] is not None:
+        return (*of, "failed", *["-"] * 4)
+    times = (f"{result[f'{name}_ms']:.2f} ({result[f'{name}_ms_cpu']:.2f})" for name in TIMES)
+    rate = f"{result['placements_per_s']:,.0f} ({result['placements_per_s_cpu']:,.0f})"
+    return (*of, f"{result['placed_per_decide']:,.0f}", rate, *times)

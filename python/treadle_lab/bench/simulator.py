@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +10,7 @@ from treadle.config.settings import Settings
 from treadle.errors import percent
 from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import Simulation, warm_up
-from treadle_lab.bench.engine import Failed, measure_all
+from treadle_lab.bench.engine import Result, measure_all
 from treadle_lab.rows import Table
 from treadle_lab.sls.load import BenchError
 
@@ -23,45 +22,6 @@ LOADS: Final[Mapping[str, tuple[int, bool]]] = {"containers": (200, False), "reu
 """By load: number of jobs, 0 for jobs of 40 tasks, and whether containers are reused."""
 SHORT_JOBS_MAX: Final = 5000
 """Jobs of the load `jobs`: a table of applications is never emptied, so more of them measure that alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatorFigures:
-    """One run. CPU time is that of its only thread.
-
-    Attributes:
-        policy: its name.
-        load: one of `LOADS`.
-        nodes: machines.
-        jobs: finished jobs.
-        tasks: finished tasks: completions.
-        containers: placed containers.
-        events: events in the simulated cluster, such as ends of tasks and heartbeats with news.
-        decides: number of decisions, each on a frame.
-        simulated_s: simulated time.
-        wall_s: real time.
-        cpu_s: CPU time.
-        completions_per_s: tasks over CPU time.
-        placements_per_s: containers over CPU time.
-        parts: fraction of the CPU time by component.
-        warnings: the engine's warnings about deviations of the policy.
-    """
-
-    policy: str
-    load: str
-    nodes: int
-    jobs: int
-    tasks: int
-    containers: int
-    events: int
-    decides: int
-    simulated_s: float
-    wall_s: float
-    cpu_s: float
-    completions_per_s: float
-    placements_per_s: float
-    parts: dict[str, float]
-    warnings: tuple[str, ...]
 
 
 def scenario_of(load: str, nodes: int) -> ScenarioModel:
@@ -105,8 +65,11 @@ def scenario_of(load: str, nodes: int) -> ScenarioModel:
     )
 
 
-def measure(name: str, settings: Settings, load: str, nodes: int, seed: int = 1) -> SimulatorFigures:
+def measure(name: str, settings: Settings, load: str, nodes: int, seed: int = 1) -> Result:
     """Run one configuration without checks; kernels must be compiled.
+
+    Rates are over CPU time, that of the only thread; ``parts`` are its fractions by component. ``events`` are those of
+    the simulated cluster, such as ends of tasks and heartbeats with news.
 
     Raises:
         PolicyFailedError: a part of the policy failed.
@@ -115,23 +78,23 @@ def measure(name: str, settings: Settings, load: str, nodes: int, seed: int = 1)
     run = Simulation(scenario, jobs_of(scenario, Path(), seed), settings, seed, check=False).run()
     tasks, containers = run.counts["tasks_done"], run.counts["containers"]
     total = max(sum(vars(run.profile).values()), 1e-9)
-    return SimulatorFigures(
-        policy=name,
-        load=load,
-        nodes=nodes,
-        jobs=len(run.built.workload.jobs) - run.unfinished,
-        tasks=tasks,
-        containers=containers,
-        events=run.counts["events"],
-        decides=run.decides,
-        simulated_s=run.end_ms / 1000,
-        wall_s=run.wall_s,
-        cpu_s=run.cpu_s,
-        completions_per_s=tasks / max(run.cpu_s, 1e-9),
-        placements_per_s=containers / max(run.cpu_s, 1e-9),
-        parts={part: spent / total for part, spent in vars(run.profile).items()},
-        warnings=run.warnings,
-    )
+    return {
+        "policy": name,
+        "load": load,
+        "nodes": nodes,
+        "jobs": len(run.built.workload.jobs) - run.unfinished,
+        "tasks": tasks,
+        "containers": containers,
+        "events": run.counts["events"],
+        "decides": run.decides,
+        "simulated_s": run.end_ms / 1000,
+        "wall_s": run.wall_s,
+        "cpu_s": run.cpu_s,
+        "completions_per_s": tasks / max(run.cpu_s, 1e-9),
+        "placements_per_s": containers / max(run.cpu_s, 1e-9),
+        "parts": {part: spent / total for part, spent in vars(run.profile).items()},
+        "warnings": run.warnings,
+    }
 
 
 def run_grid(
@@ -141,7 +104,7 @@ def run_grid(
     progress: Callable[[str], None],
     *,
     keep_going: bool = False,
-) -> list[SimulatorFigures | Failed]:
+) -> list[Result]:
     """Measure every policy under every load on every number of nodes.
 
     Raises:
@@ -150,7 +113,7 @@ def run_grid(
     for load in loads:
         scenario_of(load, 1)
 
-    def measured(name: str, settings: Settings, sizes: Mapping[str, Any]) -> SimulatorFigures:
+    def measured(name: str, settings: Settings, sizes: Mapping[str, Any]) -> Result:
         warm_up(settings)  # compiles once a version
         return measure(name, settings, **sizes)
 
@@ -158,38 +121,35 @@ def run_grid(
     return measure_all(policies, configurations, measured, progress, keep_going=keep_going)
 
 
-def report(results: Sequence[SimulatorFigures | Failed]) -> dict[str, Any]:
+def report(results: Sequence[Result]) -> dict[str, Any]:
     """Return the results for `--out`."""
-    runs = [each.plain() if isinstance(each, Failed) else {"failure": None} | asdict(each) for each in results]
-    return {"slots_per_node": SLOTS, "tasks_s": 10, "runs": runs}
+    return {"slots_per_node": SLOTS, "tasks_s": 10, "runs": results}
 
 
 SHOWN: Final = 0.005
 """A part of the CPU time that is less in all runs has no column."""
 
 
-def figures_table(results: Sequence[SimulatorFigures | Failed]) -> Table:
+def figures_table(results: Sequence[Result]) -> Table:
     """Return a table with a row for each run: its work, its speed, and its time by component."""
-    measured = [result.parts for result in results if isinstance(result, SimulatorFigures)]
+    measured = [result["parts"] for result in results if result["failure"] is None]
     parts = [name for name in (measured[0] if measured else ()) if any(of[name] >= SHOWN for of in measured)]
     figures = ("nodes", "tasks", "CPU s", "completions/s", "placements/s", "events/task", "decides", *parts)
     rows = [_row(result, parts) for result in results]
     return Table("the simulator: per second of CPU time, and where that went", ("policy", "load", *figures), rows, 2)
 
 
-def _row(result: SimulatorFigures | Failed, parts: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(result, Failed):
-        rest = ["-"] * (5 + len(parts))
-        return (result.policy, result.at["load"], f"{result.at['nodes']:,}", "failed", *rest)
+def _row(result: Result, parts: Sequence[str]) -> tuple[str, ...]:
+    of = (result["policy"], result["load"], f"{result['nodes']:,}")
+    if result["failure"] is not None:
+        return (*of, "failed", *["-"] * (5 + len(parts)))
     return (
-        result.policy,
-        result.load,
-        f"{result.nodes:,}",
-        f"{result.tasks:,}",
-        f"{result.cpu_s:.2f}",
-        f"{result.completions_per_s:,.0f}",
-        f"{result.placements_per_s:,.0f}",
-        f"{result.events / max(result.tasks, 1):.2f}",
-        f"{result.decides:,}",
-        *(percent(result.parts[name]) for name in parts),
+        *of,
+        f"{result['tasks']:,}",
+        f"{result['cpu_s']:.2f}",
+        f"{result['completions_per_s']:,.0f}",
+        f"{result['placements_per_s']:,.0f}",
+        f"{result['events'] / max(result['tasks'], 1):.2f}",
+        f"{result['decides']:,}",
+        *(percent(result["parts"][name]) for name in parts),
     )

@@ -22,10 +22,11 @@ from treadle.errors import UserError, counted, percent
 from treadle.shipped import about
 from treadle.simulate.batch import SIZES
 from treadle.simulate.comparison import FEW, Verdict, interval_of, lateness, verdict_of
+from treadle.sweep.runs import ResultCache
 from treadle_lab.gains import cell
 from treadle_lab.gains.cell import BASELINE, READY_MADE, REFERENCES, STOCK, Simulated, file_of, quick, whole
 from treadle_lab.gains.workloads import HOURS, POINTS
-from treadle_lab.harness.runs import run_cells
+from treadle_lab.harness.runs import RunSettings, run_all
 from treadle_lab.plots import intervals, lines
 from treadle_lab.rows import Row, Table, as_document, json_text, markdown, referred, rows_of, show
 
@@ -340,17 +341,11 @@ def _simulated(source: Source) -> dict[str, Any]:
     cells = plan.cells()
     with counted_progress("cells") as bar:
         task = bar.add_task("simulating", total=len(cells))
-        documents = run_cells(
-            cells,
-            cell.run,
-            source.cache,
-            source.jobs,
-            note,
-            lambda done, _: bar.update(task, completed=done),
-        )
+        settings = RunSettings(source.cache, source.jobs)
+        documents = run_cells(cells, cell.run, settings, lambda done, _: bar.update(task, completed=done))
     builds = len({document["code"] for document in documents})
     if builds > 1:
-        what = "if a change between them altered results, raise MODEL in treadle_lab/harness/runs.py and run again"
+        what = "if a change between them altered results, raise MODEL in treadle_lab/gains/cell.py and run again"
         note(f"cells are of {builds} builds of the engine; {what}", "yellow")
     head = {
         "command": "treadle lab gains" + " --quick" * source.quick,
@@ -361,6 +356,26 @@ def _simulated(source: Source) -> dict[str, Any]:
         "builds": builds,
     }
     return head | as_document(rows_from(cells, documents), BASELINE)
+
+
+def run_cells(
+    cells: Sequence[Simulated],
+    call: Callable[[Simulated], dict[str, Any]],
+    settings: RunSettings,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Return the results of cells, in their order, each kept as it ends; note first how many CPU hours it takes.
+
+    Raises:
+        UserError: cells failed; the others have run and are kept.
+    """
+    assert settings.cache is not None
+    kept = ResultCache(settings.cache)
+    missing = [each for each in cells if kept.get(each.key) is None]
+    hours = sum(each.cpu_s for each in missing) / 3600
+    what = f"{len(missing)} of {len(cells)} cells to run, about {hours:.1f} CPU hours"
+    note(f"{what}; {settings.cache} has the others")
+    return run_all(cells, call, settings, progress)
 
 
 def _read(file: Path) -> dict[str, Any]:

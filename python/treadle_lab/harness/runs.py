@@ -15,7 +15,6 @@ from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
-from treadle import __version__
 from treadle.compiled.array_types import F64
 from treadle.errors import UserError
 from treadle.simulator.cluster.tables import AppState
@@ -60,6 +59,15 @@ def digest_of(module: str, *parts: object) -> str:
         parts: what JSON takes
     """
     return hashlib.sha256(json.dumps([*parts, _code(module)], sort_keys=True).encode()).hexdigest()
+
+
+@cache
+def content_of(place: Path) -> str:
+    """Return the digest of a file of data, or of the files of a folder."""
+    digest = hashlib.sha256()
+    for file in sorted(each for each in place.iterdir() if each.is_file()) if place.is_dir() else [place]:
+        digest.update(f"\n{file.name}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 @cache
@@ -128,51 +136,3 @@ def run_to_the_end(simulation: Simulation, title: str) -> tuple[SimulatedRun, F6
     if run.warnings:
         raise AssertionError(f"{title} is not followed as it is written: {'; '.join(run.warnings)}")
     return run, (apps["finish_ms"] - apps["arrival_ms"]).astype(np.float64)
-
-
-MODEL: Final = 1
-"""Raise it when a change of the engine or the simulator changes results: kept cells then run again."""
-
-
-class Cell(RunTask, Protocol):
-    """A run of an experiment: a function of its fields, with a key by `cell_digest`."""
-
-    @property
-    def cpu_s(self) -> float:
-        """About how long it takes."""
-
-
-C = TypeVar("C", bound=Cell)
-
-
-def cell_digest(*parts: object) -> str:
-    """Return the digest of what a cell depends on: what JSON takes, Treadle's version and `MODEL`."""
-    return hashlib.sha256(json.dumps([*parts, __version__, MODEL], sort_keys=True).encode()).hexdigest()
-
-
-def run_cells(
-    cells: Sequence[C],
-    call: Callable[[C], dict[str, Any]],
-    cache: Path,
-    processes: int,
-    say: Callable[[str], None],
-    progress: Callable[[int, int], None] | None = None,
-) -> list[dict[str, Any]]:
-    """Return the results of cells, in their order; each is kept in a file as it ends.
-
-    Args:
-        cells: the cells
-        call: runs one; importable from a module
-        cache: a folder; the same cells with the same folder go on where they stopped
-        processes: cells that run at a time; 0: one a core
-        say: is given the CPU hours before anything runs
-        progress: is called with the cells that are done and their number
-
-    Raises:
-        UserError: cells failed; the others have run and are kept.
-    """
-    kept = ResultCache(cache)
-    missing = [cell for cell in cells if kept.get(cell.key) is None]
-    hours = sum(cell.cpu_s for cell in missing) / 3600
-    say(f"{len(missing)} of {len(cells)} cells to run, about {hours:.1f} CPU hours; {cache} has the others")
-    return run_all(cells, call, RunSettings(cache, processes), progress)

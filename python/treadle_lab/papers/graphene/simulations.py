@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.compiled.array_types import F64
-from treadle.config.settings import Settings
 from treadle.dag import Dag
 from treadle.planner.graphene import plan
 from treadle.planner.online import PlanSource
@@ -24,7 +23,7 @@ from treadle.simulator.simulation import Simulation
 from treadle.workload.generate import Shape as JobShape
 from treadle.workload.job import Workload
 from treadle_lab.dags import RESOURCES
-from treadle_lab.harness.runs import digest_of, run_to_the_end
+from treadle_lab.harness.runs import content_of, digest_of, run_to_the_end
 from treadle_lab.papers.graphene.jobs import (
     OVERBOOKABLE,
     QUEUE,
@@ -239,6 +238,11 @@ class Draw:
         comes = "at once" if self.batch else f"load {self.load:g}"
         return f"{self.jobs} jobs ({kind}) on {self.mix.machines} machines, {comes}, seed {self.seed}"
 
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the jobs depend on, as JSON takes it."""
+        return asdict(self) | {"tpch": None if self.tpch is None else content_of(self.tpch)}
+
     def workload(self) -> Workload:
         """Return the jobs, which a process draws once.
 
@@ -280,10 +284,7 @@ class SchemeRun:
     @cached_property
     def key(self) -> str:
         """The digest of all that its result depends on."""
-        draw, scheme = self.draw, self.scheme
-        scenario = scenario_of(draw.mix, scheme, self.tick_ms)
-        name = f"{draw.seed}-{scheme.name}"
-        return key_of(name, draw.workload(), self.believed(), scenario, scheme.settings(draw.seed))
+        return digest_of(__name__, self.draw.content, asdict(self.scheme), self.tick_ms, self.wrong)
 
     def believed(self) -> list[Dag | None] | None:
         """Return the assumed DAGs of the jobs; None for the true ones."""
@@ -322,7 +323,7 @@ class BoundsRun:
     @cached_property
     def key(self) -> str:
         """The digest of all that they depend on."""
-        return digest_of(__name__, "bounds", _plain_jobs(self.draw.workload()), asdict(self.draw.mix))
+        return digest_of(__name__, "bounds", self.draw.content)
 
     def run(self) -> dict[str, Any]:
         """Return the bounds as they are kept."""
@@ -334,24 +335,6 @@ def run_one(task: SchemeRun | BoundsRun) -> dict[str, Any]:
     return task.run()
 
 
-def key_of(
-    name: str, workload: Workload, believed: Sequence[Dag | None] | None, scenario: ScenarioModel, settings: Settings
-) -> str:
-    """Return the digest of all that a result depends on. ``name`` is the scheme's, with the seed."""
-    return digest_of(
-        __name__,
-        name,
-        _plain_jobs(workload),
-        None if believed is None else [None if dag is None else _plain(dag) for dag in believed],
-        scenario.model_dump_json(),
-        repr(settings),
-    )
-
-
-def _plain_jobs(workload: Workload) -> list[Any]:
-    return [[job.arrival_ms, job.queue, job.framework, _plain(job.dag)] for job in workload.jobs]
-
-
 def result_of(document: Mapping[str, Any]) -> Result:
     """Return a result from its stored form."""
     return Result(
@@ -359,18 +342,3 @@ def result_of(document: Mapping[str, Any]) -> Result:
         makespan_ms=int(document["makespan_ms"]),
         wall_s=float(document["wall_s"]),
     )
-
-
-def _plain(dag: Dag) -> list[Any]:
-    """Return a DAG as JSON takes it; every task's duration counts."""
-    return [
-        [
-            stage.id,
-            stage.tasks,
-            [int(value) for value in stage.durations()] if stage.durations_ms is not None else stage.duration_ms,
-            sorted(stage.demand.items()),
-            list(stage.parents),
-            sorted(stage.one_to_one),
-        ]
-        for stage in dag.stages
-    ]

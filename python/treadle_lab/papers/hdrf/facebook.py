@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +19,7 @@ from treadle.policy.catalogue import register_parts
 from treadle.simulate import Run, Scenario, simulate
 from treadle.workload.clusters import swim_jobs, swim_stages
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle_lab.harness.runs import digest_of
+from treadle_lab.harness.runs import content_of, digest_of
 from treadle_lab.rows import Layout, Results, Row
 
 GROUPS: Final = {"n1": ("n1.1", "n1.2"), "n2": ("n2.1", "n2.2", "n2.3"), "n3": ("n3.1",)}
@@ -171,12 +170,6 @@ class SchemeRun:
     def key(self) -> str:
         """The digest of all that it depends on."""
         return digest_of(__name__, content_of(self.sample), self.scheme, self.seed)
-
-
-@cache
-def content_of(sample: Path) -> str:
-    """Return the digest of SWIM's sample."""
-    return hashlib.sha256(sample.read_bytes()).hexdigest()
 
 
 def scenario() -> Scenario:

@@ -16,14 +16,13 @@ import numpy as np
 from treadle.errors import UserError
 from treadle.simulate import Scenario, simulate
 from treadle.workload.job import Workload
-from treadle_lab.harness.runs import digest_of
+from treadle_lab.harness.runs import content_of, digest_of
 from treadle_lab.papers.hdrf.facebook import (
     HDRF,
     NODES,
     TITLES,
     Found,
     SchemeRun,
-    content_of,
     facts_of,
     queues_of,
     schedule,

@@ -13,6 +13,7 @@ import yaml
 
 from treadle.errors import UserError
 from treadle.shipped import ready_made
+from treadle_lab.harness.runs import content_of
 from treadle_lab.papers.hdrf.facebook import (
     GROUPS,
     HDRF,
@@ -28,7 +29,6 @@ from treadle_lab.papers.hdrf.facebook import (
     TITLES,
     Found,
     JobSpans,
-    content_of,
     medians_of,
     papers_rows,
     queue_of,

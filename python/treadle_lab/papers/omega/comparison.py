@@ -261,7 +261,7 @@ def _batch_busyness(outcomes: Outcomes, name: str) -> dict[Point, float]:
 
 def _saturation(busy: Mapping[Point, float], setting: str) -> float | None:
     """Return from which value of a setting on busyness is `SATURATED`, between points by a line; None: nowhere."""
-    usual = Point("", 0, 1.0, 0.1)
+    usual = Point("", 0)
     others = [name for name in Point.__slots__[2:] if name != setting]
     swept = [point for point in busy if all(getattr(point, name) == getattr(usual, name) for name in others)]
     # one cell: that of the most points

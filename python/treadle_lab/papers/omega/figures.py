@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +35,8 @@ _PATHS = ("mono1", "mono2", "omega")
 _MODES = ("omega", "omega-seq", "omega-aon", "omega-seq-aon")
 _SHORT = (0.1, 1.0, 10.0, 100.0)
 _BATCH_S = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0, 40.0)
-_FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+_FACTORS = tuple(map(float, range(1, 11)))
+_SURFACE = ("mono1", "mono2", "mesos", "omega", "omega-seq-aon")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,69 +50,58 @@ class Figure:
     """The points of `--quick`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sweeps:
-    """The parameters of a workload's sweeps."""
+def points_of(names: Iterable[str], machines: int, **levels: Sequence[float]) -> tuple[Point, ...]:
+    """Return a point for each architecture and each combination of levels."""
+    combinations = [dict(zip(levels, values, strict=True)) for values in product(*levels.values())]
+    return tuple(Point(name, machines, **each) for name in names for each in combinations)
 
-    machines: int
-    """Number of machines of the cell."""
-    large: int
-    """Machines of the cell of the sweeps of rates and of batch decisions, where much more has to have room."""
-    factors: tuple[int, ...] = _FACTORS
-    """Factors of the sweep of rates."""
 
-    def figures(self) -> dict[str, Figure]:
-        """Return the figures by number."""
-        jobs, rates, surface, balanced = self._over_t_job, self._rates, self._surface, self._balanced
-        copies = (1, 2, 4, 8, 16, 32)
-        made = (
-            Figure("5", "wait against t_job", jobs(_PATHS, _T_JOB_S), jobs(_PATHS, _SHORT)),
-            Figure("6", "busyness against t_job", jobs(_PATHS, _T_JOB_S), jobs(_PATHS, _SHORT)),
-            Figure("7", "two levels (Mesos)", jobs(("mesos",), _T_JOB_S), jobs(("mesos",), _SHORT)),
-            Figure(
-                "8",
-                "rate of batch jobs, 1 to 32 batch schedulers",
-                rates(copies, self.factors),
-                rates((1, 4), (1, 4, 10)),
-            ),
-            Figure(
-                "10",
-                "busyness against t_job and t_task",
-                surface(_T_JOB_S, _T_TASK_S),
-                surface((0.1, 10.0), (0.005, 0.5)),
-            ),
-            Figure(
-                "13", "batch jobs dealt among three schedulers", balanced(_BATCH_S), balanced((4.0, 10.0, 20.0, 30.0))
-            ),
-            Figure("14", "coarse conflicts, gang transactions", jobs(_MODES, _T_JOB_S[:-2]), jobs(_MODES, (10.0,))),
-        )
-        return {one.number: one for one in made}
+def sweeps(machines: int, large: int, factors: tuple[float, ...] = _FACTORS) -> dict[str, Figure]:
+    """Return the figures of a workload by number.
 
-    def _over_t_job(self, architectures: Sequence[str], t_job_s: Sequence[float]) -> tuple[Point, ...]:
-        return tuple(Point(name, self.machines, 1.0, t_s) for name in architectures for t_s in t_job_s)
+    Args:
+        machines: of the cell
+        large: machines of the cell of the sweeps of rates and of batch decisions, where much more has to have room
+        factors: of the sweep of rates
+    """
 
-    def _rates(self, counts: Sequence[int], factors: Sequence[int]) -> tuple[Point, ...]:
-        return tuple(Point(_omega(count), self.large, float(factor), 0.1) for count in counts for factor in factors)
+    def jobs(names: Sequence[str], t_job_s: Sequence[float]) -> tuple[Point, ...]:
+        return points_of(names, machines, t_job_service_s=t_job_s)
 
-    def _surface(self, t_job_s: Sequence[float], t_task_s: Sequence[float]) -> tuple[Point, ...]:
-        names = ("mono1", "mono2", "mesos", "omega", "omega-seq-aon")
-        return tuple(
-            Point(name, self.machines, 1.0, job, task) for name in names for job in t_job_s for task in t_task_s
+    def rates(copies: Sequence[int], factors: Sequence[float]) -> tuple[Point, ...]:
+        return points_of(
+            ["omega" if count == 1 else f"omega{count}" for count in copies], large, batch_rate_factor=factors
         )
 
-    def _balanced(self, t_job_s: Sequence[float]) -> tuple[Point, ...]:
-        return tuple(Point(_omega(n), self.large, 1.0, 0.1, t_job_batch_s=t_s) for n in (1, 3) for t_s in t_job_s)
+    def surface(t_job_s: Sequence[float], t_task_s: Sequence[float]) -> tuple[Point, ...]:
+        return points_of(_SURFACE, machines, t_job_service_s=t_job_s, t_task_service_s=t_task_s)
+
+    def balanced(t_job_s: Sequence[float]) -> tuple[Point, ...]:
+        return points_of(("omega", "omega3"), large, t_job_batch_s=t_job_s)
+
+    whole_and_quick = {
+        "5": ("wait against t_job", jobs(_PATHS, _T_JOB_S), jobs(_PATHS, _SHORT)),
+        "6": ("busyness against t_job", jobs(_PATHS, _T_JOB_S), jobs(_PATHS, _SHORT)),
+        "7": ("two levels (Mesos)", jobs(("mesos",), _T_JOB_S), jobs(("mesos",), _SHORT)),
+        "8": (
+            "rate of batch jobs, 1 to 32 batch schedulers",
+            rates((1, 2, 4, 8, 16, 32), factors),
+            rates((1, 4), (1.0, 4.0, 10.0)),
+        ),
+        "10": (
+            "busyness against t_job and t_task",
+            surface(_T_JOB_S, _T_TASK_S),
+            surface((0.1, 10.0), (0.005, 0.5)),
+        ),
+        "13": ("batch jobs dealt among three schedulers", balanced(_BATCH_S), balanced((4.0, 10.0, 20.0, 30.0))),
+        "14": ("coarse conflicts, gang transactions", jobs(_MODES, _T_JOB_S[:-2]), jobs(_MODES, (10.0,))),
+    }
+    return {number: Figure(number, *each) for number, each in whole_and_quick.items()}
 
 
-def _omega(batch_schedulers: int) -> str:
-    return "omega" if batch_schedulers == 1 else f"omega{batch_schedulers}"
-
-
-REFERENCE_SWEEPS: Final = Sweeps(500, 5_000)
+FIGURES: Final = sweeps(500, 5_000)
 """Sweeps of the original simulator's workload: on 500 machines ten times its batch jobs do not fit."""
-GOOGLE_SWEEPS: Final = Sweeps(12_500, 12_500, (*_FACTORS, 16, 24, 32))
-FIGURES: Final = REFERENCE_SWEEPS.figures()
-GOOGLE_FIGURES: Final = GOOGLE_SWEEPS.figures()
+GOOGLE_FIGURES: Final = sweeps(12_500, 12_500, (*_FACTORS, 16.0, 24.0, 32.0))
 
 
 def figures_of(workload: str) -> dict[str, Figure]:

@@ -51,8 +51,8 @@ class Point:
 
     architecture: str
     machines: int
-    batch_rate_factor: float
-    t_job_service_s: float
+    batch_rate_factor: float = 1.0
+    t_job_service_s: float = 0.1
     t_task_service_s: float = 0.005
     t_job_batch_s: float = 0.1
 

@@ -1,9 +1,16 @@
-"""Asks that a tenth of simulated nodes can serve, under a real ResourceManager: schedulers, jobs, runs and report."""
+"""Asks that a tenth of simulated nodes can serve, under a real ResourceManager: schedulers, jobs, runs and report.
+
+As a program it is a sidecar whose engine does not know node constraints: it receives none, and tries any free node.
+The ResourceManager rejects its proposals for other nodes.
+"""
 
 from __future__ import annotations
 
+import runpy
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -11,8 +18,9 @@ from typing import Final
 
 import numpy as np
 
+from treadle.engine.engine import Engine
+from treadle.events import Event, Names
 from treadle.shipped import ready_made
-from treadle_lab.papers.phoenix.blind import write_command
 from treadle_lab.rows import Layout, Results, Row
 from treadle_lab.sls.play import (
     Cluster,
@@ -244,3 +252,42 @@ def _missed(results: Results) -> Iterator[str]:
         reached = results.figure("phoenix-testbed-goals", figure, f"{OURS} over {over}")
         if reached.mean > goal:
             yield f"{figure}: {reached} of {over}'s; expected: {goal}"
+
+
+REQUIREMENT: Final = ("treadle:require=", "treadle:prefer=")
+CONSTRAINT: Final = '{"and":['
+
+
+def hidden(events: Sequence[Event]) -> list[Event]:
+    """Return an engine's events with requirements and constraints in an unknown form."""
+    return [
+        replace(event, texts=tuple(map(_hidden, event.texts))) if isinstance(event, Names) else event
+        for event in events
+    ]
+
+
+def _hidden(text: str) -> str:
+    return f"hidden: {text}" if text.startswith((*REQUIREMENT, CONSTRAINT)) else text
+
+
+def write_command(file: Path) -> Path:
+    """Write the executable that a ResourceManager starts in place of `treadle`; returns its path."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {__name__} "$@"\n')
+    file.chmod(0o700)
+    return file
+
+
+def main() -> None:
+    """Run the command line with an engine that is blind."""
+    sighted = Engine.apply
+
+    def apply(self: Engine, events: Sequence[Event]) -> None:
+        sighted(self, hidden(events))
+
+    Engine.apply = apply  # type: ignore[method-assign]
+    runpy.run_module("treadle", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -17,8 +17,7 @@ from treadle.policy.catalogue import register_parts
 from treadle.policy.slearn.gate import AdaptiveRatio
 from treadle.shipped import ready_made
 from treadle_lab.estimators import THIN_LIMIT, Z90
-from treadle_lab.papers.slearn.paper import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
-from treadle_lab.papers.slearn.trace import Trace
+from treadle_lab.papers.slearn.trace import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR, Trace
 
 FOREVER_MS: Final = 2**40
 """The paper's pilots have no bound in time."""

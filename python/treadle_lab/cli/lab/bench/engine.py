@@ -47,21 +47,17 @@ def engine_command(
     with steps() as step:
         results = engine_run.run_grid(found, grid, batch, seconds, step, keep_going=keep_going)
     places.publish(engine_run.report(results), partial(show, engine_run.figures_table(results)))
-    note_trouble(results)
-    if any(isinstance(result, engine_run.Failed) for result in results):
-        raise typer.Exit(1)
+    end(results)
 
 
-def note_trouble(results: Sequence[Any]) -> None:
-    """Note the failures and the engine's warnings."""
-    from treadle_lab.bench.engine import Failed
-
-    warnings: dict[str, None] = {}
-    for each in results:
-        if isinstance(each, Failed):
-            where = ", ".join(f"{name} {size}" for name, size in each.at.items())
-            note(f"{each.policy}, {where}, failed: {each.failure}", "red")
-        else:
-            warnings |= dict.fromkeys(f"{each.policy}: warning: {text}" for text in each.warnings)
-    for text in warnings:
+def end(results: Sequence[dict[str, Any]]) -> None:
+    """Note the failures and the engine's warnings; exit with code 1 if there are failures."""
+    failed = [each for each in results if each["failure"] is not None]
+    for each in failed:
+        where = ", ".join(f"{name} {size}" for name, size in list(each.items())[2:])
+        note(f"{each['policy']}, {where}, failed: {each['failure']}", "red")
+    warnings = (f"{each['policy']}: warning: {text}" for each in results for text in each.get("warnings", ()))
+    for text in dict.fromkeys(warnings):
         note(text, "yellow")
+    if failed:
+        raise typer.Exit(1)

@@ -10,7 +10,7 @@ import typer
 
 from treadle.cli._console import OutputPaths, steps
 from treadle.cli._options import KeepGoingOption, Output, OutputOption, ResultsOption
-from treadle_lab.cli.lab.bench.engine import note_trouble
+from treadle_lab.cli.lab.bench.engine import end
 
 app = typer.Typer()
 
@@ -28,9 +28,8 @@ def simulator_command(
     """Measure how many tasks a second the simulator completes, on clusters of growing size, and where its time goes."""
     from treadle.config.settings import default_settings
     from treadle.policy.catalogue import register_parts
-    from treadle_lab.bench import engine as engine_run
     from treadle_lab.bench import simulator as simulator_run
-    from treadle_lab.bench.simulator import figures_table
+    from treadle_lab.bench.engine import load_policies
     from treadle_lab.rows import show
     from treadle_lab.sls.load import BenchError
 
@@ -39,12 +38,10 @@ def simulator_command(
     places = OutputPaths(output=output, out=out)
     places.check()
     register_parts()
-    policies = engine_run.load_policies(policy) if policy else {"default": default_settings()}
+    policies = load_policies(policy) if policy else {"default": default_settings()}
     sizes = nodes or (simulator_run.QUICK if quick else simulator_run.NODES)
     with steps() as step:
         loads = load or list(simulator_run.LOADS)
         results = simulator_run.run_grid(policies, loads, sizes, step, keep_going=keep_going)
-    places.publish(simulator_run.report(results), partial(show, figures_table(results)))
-    note_trouble(results)
-    if any(isinstance(result, engine_run.Failed) for result in results):
-        raise typer.Exit(1)
+    places.publish(simulator_run.report(results), partial(show, simulator_run.figures_table(results)))
+    end(results)

@@ -76,8 +76,12 @@ def graphene(
     """Compare Graphene with breadth first, critical path and Tetris: Poisson arrivals, and batches."""
     from treadle.planner.graphene import warm_up as warm_up_planner
     from treadle_lab.harness.runs import RunSettings
-    from treadle_lab.papers.graphene.experiment import Sizes, run_seeds  # only here: it imports numba
-    from treadle_lab.papers.graphene.figures import plot_graphene, results_of
+    from treadle_lab.papers.graphene.experiment import (  # only here: it imports numba
+        Sizes,
+        plot_graphene,
+        results_of,
+        run_seeds,
+    )
     from treadle_lab.papers.graphene.jobs import GRAPHENE, SCHEMES
 
     places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache)

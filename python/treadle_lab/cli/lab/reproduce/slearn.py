@@ -25,7 +25,7 @@ from treadle_lab.cli._experiments import (
     seeds_option,
     simulating,
 )
-from treadle_lab.papers.slearn.paper import DAGS, JOBS, LOAD, NODES, OF_DAGS, OF_JOBS
+from treadle_lab.papers.slearn.trace import DAGS, JOBS, LOAD, NODES, OF_DAGS, OF_JOBS
 
 if TYPE_CHECKING:
     from treadle_lab.papers.slearn.schemes import Scheme
@@ -81,8 +81,12 @@ def slearn(
     """Run SLearn on Google's jobs of 2011: against 3Sigma and Point-Est, LAS, FIFO and Oracle."""
     from treadle_lab.harness.data import GOOGLE, given_or_default
     from treadle_lab.harness.runs import RunSettings
-    from treadle_lab.papers.slearn.experiment import Draws, run_draws  # only here: it imports numba
-    from treadle_lab.papers.slearn.figures import plot_slearn, results_of
+    from treadle_lab.papers.slearn.experiment import (  # only here: it imports numba
+        Draws,
+        plot_slearn,
+        results_of,
+        run_draws,
+    )
     from treadle_lab.papers.slearn.trace import Choices, Source
 
     places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache)
