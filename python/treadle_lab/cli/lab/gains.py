@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOption, ResultsOption
+from treadle.errors import UserError
+from treadle_lab.cli._experiments import LogsOption, OnOption, SimulatorKind, play_draws
+from treadle_lab.cli._experiments import OutputPaths as TestbedPaths
+
+if TYPE_CHECKING:
+    from treadle_lab.gains.sls import PointDraw
+    from treadle_lab.sls.play import Player
 
 app = typer.Typer()
 
@@ -34,10 +41,40 @@ def gains(
     out: ResultsOption = None,
     page: Annotated[Path | None, typer.Option(help="A page, docs/gains.md, whose tables are written again.")] = None,
     plot: PlotOption = None,
+    on: OnOption = SimulatorKind.SIMULATOR,
+    place: LogsOption = None,
 ) -> None:
-    """Compare policies with YARN's fair ordering on the workloads that clusters run."""
+    """Compare policies with YARN's fair ordering on the workloads that clusters run.
+
+    With --on sls fair-finish alone plays Google's jobs, on a real ResourceManager and in the simulator.
+    """
+    if on is SimulatorKind.SLS:
+        if quick or policy is not None or processes or kept is not None or page is not None or plot is not None:
+            raise UserError(
+                "--on sls plays fair-finish, one run after the other, without plots: "
+                "leave out --quick, --policy, --processes, --from, --page and --plot"
+            )
+        _on_sls(seeds, TestbedPaths(output=output, out=out, logs=place, cache=cache))
+        return
+    if place is not None:
+        raise UserError("--folder is for --on sls, whose logs go there; leave it out")
     from treadle_lab.gains.page import OutputPaths, Source, compare  # only here: it imports numba
     from treadle_lab.gains.verdicts import verdict_tables
 
     places = OutputPaths(output=output, out=out, plot=plot, page=page)
     compare(Source(quick, seeds, cache, processes, kept, policy), places, verdict_tables)
+
+
+def _on_sls(draws: int, places: TestbedPaths) -> None:
+    """Play draws on the testbed."""
+    from treadle_lab.gains.sls import POINTS, results_of, run_draw
+    from treadle_lab.gains.workloads import FIRST_SEED
+
+    places.check()
+    seeds = range(FIRST_SEED, FIRST_SEED + draws)
+    wanted = [(point, seed) for turn, seed in enumerate(seeds) for point in POINTS if turn % point.every == 0]
+
+    def play(turn: int, at: int, player: Player) -> PointDraw:
+        return run_draw(*wanted[at], turn // 2, player)
+
+    play_draws("gains", range(len(wanted)), places, play, results_of)
