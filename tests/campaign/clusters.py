@@ -14,7 +14,7 @@ from tests.support.accounts import wait_adds_up, wait_idle
 from tests.support.files import written
 from tests.support.jobs import Job, sleep_command
 
-from treadle_lab.demo.jobs import TEZ_SLEEP, spark_submit
+from treadle_lab.demo.run import TEZ_SLEEP, spark_submit
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterError
 

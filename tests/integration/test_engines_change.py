@@ -11,7 +11,7 @@ from tests.support.engines import figures_of, owner_of, process_of, served_by
 from tests.support.files import written
 from tests.support.jobs import Job, shell_job, sleep_job, submitted
 
-from treadle_lab.demo.jobs import TEZ_SLEEP, spark_submit
+from treadle_lab.demo.run import TEZ_SLEEP, spark_submit
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 

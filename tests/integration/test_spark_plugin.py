@@ -14,7 +14,7 @@ from treadle.cli.history import app
 from treadle.history.profile import JobProfile
 from treadle.history.store import open_store
 from treadle.shipped import spark_jar
-from treadle_lab.demo.jobs import spark_submit
+from treadle_lab.demo.run import spark_submit
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 from treadle_lab.minicluster.site import free_ports

@@ -14,8 +14,7 @@ from treadle import events
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
-from treadle_lab.bench.engine import measure
-from treadle_lab.bench.engine_load import Load, SteadyState
+from treadle_lab.bench.engine import Load, SteadyState, measure
 from treadle_lab.cli.lab.bench.engine import app
 
 SMALL = Load(nodes=6, rows=40, leaves=12, batch=60, arrivals=50)

@@ -11,8 +11,16 @@ from tests.support.optional import present
 
 from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
-from treadle_lab.demo.jobs import DemoJob, of_two_engines
-from treadle_lab.demo.run import ENGINES, Report, RunningJob, cluster_of_engines, read_counts, write_input
+from treadle_lab.demo.run import (
+    ENGINES,
+    DemoJob,
+    Report,
+    RunningJob,
+    cluster_of_engines,
+    of_two_engines,
+    read_counts,
+    write_input,
+)
 
 BEAN = {
     "Committed": 12,

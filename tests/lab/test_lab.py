@@ -38,8 +38,7 @@ from treadle_lab.gains.cell import (
     whole,
 )
 from treadle_lab.gains.cell import run as run_cell
-from treadle_lab.gains.page import BUILDING_BLOCK, MEAN, ON_PAGE, Results, rows_from, run_cells, shown_by
-from treadle_lab.gains.verdicts import findings
+from treadle_lab.gains.page import BUILDING_BLOCK, MEAN, ON_PAGE, Results, findings, rows_from, run_cells, shown_by
 from treadle_lab.gains.workloads import (
     BLOCK_MS,
     FIRST_SEED,

@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from treadle.dag import Dag, Stage
 from treadle.workload.job import Job, Workload, arranged
 from treadle_lab.cli.lab.reproduce.graphene import app
 from treadle_lab.harness.runs import RunSettings
-from treadle_lab.papers.graphene import experiment, simulations
+from treadle_lab.papers.graphene import experiment
 from treadle_lab.papers.graphene import jobs as graphene_jobs
 from treadle_lab.papers.graphene.experiment import Outcome, Part, Sizes, results_of, run_seeds, runs_of
 from treadle_lab.papers.graphene.jobs import (
@@ -27,19 +28,17 @@ from treadle_lab.papers.graphene.jobs import (
     ORDER_CAPACITY,
     SCHEMES,
     Mix,
+    PlanSources,
+    SchemeRun,
     Variation,
     arrivals,
     at_once,
-    generated,
-    misjudged,
-    tpch_shaped,
-)
-from treadle_lab.papers.graphene.simulations import (
-    Plans,
-    SchemeRun,
     bounds_of,
     gaps_percent,
+    generated,
+    misjudged,
     run_scheme,
+    tpch_shaped,
 )
 
 TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"
@@ -85,7 +84,7 @@ def test_equal_seeds_give_equal_jobs_and_results() -> None:
 
 
 def test_plans_are_made_once_for_all_schemes() -> None:
-    plans: Plans = {}
+    plans: PlanSources = {}
     first, second = (run_scheme(jobs(), scheme, MIX, 1, plans=plans) for scheme in (GRAPHENE, ORDER_CAPACITY))
     assert [source.planned for source in plans.values()] == [4]
     assert first.completion_ms.tolist() == run_scheme(jobs(), GRAPHENE, MIX, 1).completion_ms.tolist()
@@ -205,7 +204,7 @@ def test_the_report_has_intervals_and_the_papers_figures_that_are_left(outcome: 
 def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run(None, FEW, tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(simulations, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
+        patch.setattr(graphene_jobs, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
         again = run(None, FEW, tmp_path)
         assert results_of([again]) == results_of([first])
     files = set(tmp_path.rglob("*.json"))
@@ -219,14 +218,15 @@ def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: py
 
 
 def test_a_result_is_kept_by_all_that_it_depends_on(tmp_path: Path) -> None:
-    run_of = SchemeRun(simulations.Draw(MIX, 1, 4, 0.6), GRAPHENE)
+    run_of = SchemeRun(graphene_jobs.Draw(MIX, 1, 4, 0.6), GRAPHENE)
     others = [
         *(replace(run_of, wrong=wrong) for wrong in (2.0, 3.0)),
         replace(run_of, tick_ms=200),
         replace(run_of, scheme=BFS_MEMORY),
         replace(run_of, scheme=GRAPHENE.varied(Variation(srpt_weight=1.0))),
     ]
-    draws = [{"seed": 2}, {"jobs": 5}, {"load": 0.5}, {"batch": True}, {"mix": Mix(3)}, {"tpch": TPCH}]
+    draws: list[dict[str, Any]] = [{"seed": 2}, {"jobs": 5}, {"load": 0.5}, {"batch": True}]
+    draws += [{"mix": Mix(3)}, {"tpch": TPCH}]
     others += [replace(run_of, draw=replace(run_of.draw, **draw)) for draw in draws]
     changed = tmp_path / "tpch"
     shutil.copytree(TPCH, changed)

@@ -17,10 +17,17 @@ from treadle_lab.cli.lab.reproduce.graphene_factorial import app
 from treadle_lab.dags import Shape, generate
 from treadle_lab.harness.runs import RunSettings
 from treadle_lab.papers.graphene import jobs as graphene_jobs
-from treadle_lab.papers.graphene import simulations
 from treadle_lab.papers.graphene.factorial import Levels, Selection, Size, results_of, run_factorial
-from treadle_lab.papers.graphene.jobs import AS_IT_IS, BFS, GRAPHENE, PRODUCTION, TETRIS_ALL, Mix, Variation
-from treadle_lab.papers.graphene.simulations import scenario_of
+from treadle_lab.papers.graphene.jobs import (
+    AS_IT_IS,
+    BFS,
+    GRAPHENE,
+    PRODUCTION,
+    TETRIS_ALL,
+    Mix,
+    Variation,
+    scenario_of,
+)
 
 LEVELS = Levels(("generated",), (Size(3, 2),), (0.6,), (500,), (1.0,), ((0.5, 0.7),), (16, 0), (1.0,), (None, 1.5))
 WANTED = Selection(LEVELS, ("bfs-cores", "graphene"), (1, 2), True, True, None)
@@ -79,7 +86,7 @@ def test_runs_are_kept_and_levels_are_means_over_the_others(tmp_path: Path, monk
     each = rows_of(found.as_json(), "graphene-rows")
     assert len(each) == 6
     assert len(list(tmp_path.rglob("runs/**/*.json"))) == 6 * 2 * 2
-    monkeypatch.setattr(simulations, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
+    monkeypatch.setattr(graphene_jobs, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
     assert results_of(WANTED, run_factorial(WANTED, RunSettings(tmp_path, 1))) == found
     graphene = {levels[:-1]: row for levels, row in each.items() if levels[-1] == "graphene"}
     assert set(graphene) == {(candidates, overbook) for candidates in ("16", "all") for overbook in ("counted", "1.5")}

@@ -42,8 +42,8 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--figure 99", "--figure 99: there is none here; choose of 5, 6,"),
     ],
     "phoenix": [
-        ("--systems owl", "--systems: 'owl' is none; choose of sparrow"),
-        ("--systems ,", "--systems: none is named"),
+        ("--systems owl", "--systems: owl is none; give some of sparrow"),
+        ("--systems ,", "--systems: ',' has no value; give some"),
         ("--systems eagle --cache kept", "--cache: is for runs of the engine, and --systems names none"),
         ("--systems centre", "central, central-srpt, central-phoenix"),
     ],

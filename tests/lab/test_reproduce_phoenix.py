@@ -30,8 +30,7 @@ from treadle_lab.papers.phoenix.constraints import (
     eligible_of,
     made_for,
 )
-from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup, run_systems
-from treadle_lab.papers.phoenix.figures import compare, ratios_of, read_reference
+from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup, compare, ratios_of, read_reference, run_systems
 
 FIELDS = [
     *("system", "trace", "slots", "faster", "seed", "class", "jobs", "mean_s", "p50_s", "p90_s", "p99_s"),

@@ -11,7 +11,7 @@ from tests.real_programs.application import WAIT_S, Application, named
 from tests.real_programs.spark_job import GROUPS, NUMBERS
 from tests.real_programs.stage import Stage, cluster_of, stage
 
-from treadle_lab.demo.jobs import spark_home, spark_options
+from treadle_lab.demo.run import spark_home, spark_options
 from treadle_lab.minicluster.cluster import MiniCluster
 
 EXECUTORS = 4

@@ -13,7 +13,7 @@ from typing import Final
 import psutil
 
 from treadle.errors import UserError
-from treadle_lab.demo.jobs import java_of_spark, spark_environment, spark_options
+from treadle_lab.demo.run import java_of_spark, spark_environment, spark_options
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.processes import Say
 from treadle_lab.minicluster.settings import ClusterSettings

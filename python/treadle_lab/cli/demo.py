@@ -10,8 +10,7 @@ import typer
 from treadle.cli._console import OutputPaths, console_for_notes, steps
 from treadle.cli._options import Output, OutputOption, check_writable
 from treadle_lab.cli._experiments import isolate_if_possible
-from treadle_lab.demo.jobs import spark_home
-from treadle_lab.demo.run import Shown, run_demo, run_engines_demo
+from treadle_lab.demo.run import Shown, run_demo, run_engines_demo, spark_home
 from treadle_lab.minicluster.processes import terminable
 from treadle_lab.minicluster.settings import build_folder
 

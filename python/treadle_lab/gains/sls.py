@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import mean
 from typing import Final
 
@@ -31,7 +30,6 @@ from treadle_lab.sls.play import (
     Script,
     ScriptedJob,
     facts_of,
-    in_turn,
     pace_table,
     stages_of,
 )
@@ -108,10 +106,7 @@ def run_draw(point: Point, turn: int, seed: int, player: Player) -> PointDraw:
         )
     )
     schemes = Scheduling(OURS, file_of(SHORT).read_text("utf-8")), Scheduling(BASELINE, ordering="fair")
-    runs = {}
-    for scheme in in_turn(schemes, turn):
-        about = scheme.name, scheme.policy, script.as_json(), node, point.am_percent, seed
-        runs[scheme.name] = player.kept.get_or_play(partial(player.play, scheme, script, cluster, seed), *about)
+    runs = player.draw(schemes, lambda _: script, cluster, seed, turn)
     return PointDraw(seed, runs, point, simulated_s(jobs, node, point, seed))
 
 

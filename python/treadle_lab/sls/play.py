@@ -8,6 +8,7 @@ import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -556,6 +557,28 @@ class Player:
         result = replace(played(script, run.measurements), pace=pace_of(script, cluster, run.measurements))
         self.say(f"seed {seed}, {scheduling.name}: {result.pace}")
         return result
+
+    def draw(
+        self,
+        schemes: Sequence[Scheduling],
+        script_of: Callable[[Scheduling], Script],
+        cluster: Cluster,
+        seed: int,
+        turn: int = 0,
+    ) -> dict[str, Played]:
+        """Return the run of a draw under each scheme; those not kept are played, first another one in each turn.
+
+        Raises:
+            BenchError: a run gave no result.
+        """
+        runs = {}
+        for scheme in in_turn(schemes, turn):
+            script = script_of(scheme)
+            policy = (scheme.policy or "").replace(str(self.folder.resolve()), "")
+            how = scheme.name, policy, scheme.ordering, sorted(scheme.settings.items()), scheme.observed
+            play = partial(self.play, scheme, script, cluster, seed)
+            runs[scheme.name] = self.kept.get_or_play(play, *how, script.as_json(), asdict(cluster), seed)
+        return {scheme.name: runs[scheme.name] for scheme in schemes}
 
 
 def in_turn(schemes: Sequence[T], turn: int) -> tuple[T, ...]:

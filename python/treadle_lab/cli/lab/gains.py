@@ -59,10 +59,9 @@ def gains(
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
     from treadle_lab.gains.page import OutputPaths, Source, compare  # only here: it imports numba
-    from treadle_lab.gains.verdicts import verdict_tables
 
     places = OutputPaths(output=output, out=out, plot=plot, page=page)
-    compare(Source(quick, seeds, cache, processes, kept, policy), places, verdict_tables)
+    compare(Source(quick, seeds, cache, processes, kept, policy), places)
 
 
 def _on_sls(draws: int, places: TestbedPaths) -> None:

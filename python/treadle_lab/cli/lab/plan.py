@@ -66,7 +66,9 @@ def plan(
     chosen = ALGORITHMS[:-1] if algorithm == "all" else (algorithm,)
     from treadle_lab import planning  # only here: it imports numba
 
-    read = planning.read_instances if file_format is Format.PSPLIB else partial(read_instances, machines=machines)
+    read: Callable[[Path], Iterator[Instance]] = partial(read_instances, machines=machines)
+    if file_format is Format.PSPLIB:
+        read = planning.read_instances
     instances = [instance for file in files for instance in read(file)]
     places = OutputPaths(output=output, out=out, plot=plot)
     places.check()
@@ -103,7 +105,7 @@ def _results(
 
 
 def _plan(budget_ms: int, budget_schedules: int | None, seed: int, instance: Instance, algorithm: str) -> MeasuredPlan:
-    from treadle.planner.graphene import Search
+    from treadle.planner.graphene import Budget, Search
     from treadle_lab import planning
 
     where = (instance.dag, instance.capacity, instance.machines)
@@ -111,7 +113,7 @@ def _plan(budget_ms: int, budget_schedules: int | None, seed: int, instance: Ins
         return planning.solve(*where, budget_ms)
     if algorithm in planning.NAMES:
         return planning.baseline(algorithm, *where, in_space=instance.in_space, seed=seed)
-    budget = planning.Until(budget_ms).allows if budget_schedules is None else budget_schedules
+    budget: Budget = planning.Until(budget_ms).allows if budget_schedules is None else budget_schedules
     if algorithm == "graphene-paper":
         return planning.graphene_plan(*where, budget, kind=planning.PaperSearch)
     kind = planning.PlannedSearch if instance.in_space else Search

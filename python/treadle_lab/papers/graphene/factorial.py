@@ -20,14 +20,12 @@ from treadle_lab.papers.graphene.jobs import (
     SCHEMES,
     TETRIS,
     TETRIS_ALL,
-    Mix,
-    Scheme,
-    Variation,
-)
-from treadle_lab.papers.graphene.simulations import (
     Draw,
+    Mix,
     Result,
+    Scheme,
     SchemeRun,
+    Variation,
     gaps_percent,
     mean_shorter,
     median_shorter,

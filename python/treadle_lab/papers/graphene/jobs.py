@@ -1,23 +1,35 @@
-"""Graphene's workloads and the schemes that are compared on them."""
+"""Graphene's workloads, the schemes that are compared on them, their simulations, and what a batch could take."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from treadle.compiled.array_types import F64
 from treadle.config.parts import PARTS
 from treadle.config.settings import Choice, Plans, Settings, default_settings, with_parts
 from treadle.dag import Dag
+from treadle.planner.graphene import plan
+from treadle.planner.online import PlanSource
+from treadle.planner.plan import structure
+from treadle.planner.problem import compile_problem
 from treadle.policy.catalogue import register_parts
+from treadle.simulator.feed import FollowedPlans, planned_machines
+from treadle.simulator.scenario import ScenarioModel
+from treadle.simulator.simulation import Simulation
 from treadle.workload.clusters import read_tpch
 from treadle.workload.generate import Shape as JobShape
 from treadle.workload.generate import poisson
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle_lab.dags import RESOURCES, Shape, demand_of, generate
+from treadle_lab.harness.runs import content_of, digest_of, run_to_the_end
+from treadle_lab.planning import baseline, executed_makespan
 
 TPCH_CORES: Final = 50
 """Maximum number of cores of the measurements used."""
@@ -217,3 +229,313 @@ ORDER_CAPACITY: Final = Scheme("graphene-capacity", "Tez + Graphene's order + ca
 ORDER_TETRIS: Final = Scheme("graphene-tetris", "Tez + Graphene's order + Tetris", PACKED, "plan", ORDERED)
 GRAPHENE: Final = Scheme("graphene", "Graphene", PACKED, "plan", PLANNED)
 SCHEMES: Final = (BFS, BFS_CORES, BFS_MEMORY, CP, TETRIS, TETRIS_ALL, ORDER_CAPACITY, ORDER_TETRIS, GRAPHENE)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchBounds:
+    """From the first arrival to the last end, in milliseconds. No batch takes less than the first three.
+
+    The last two can be reached: all jobs as one DAG, begun when the last has come, by one who knows everything, decides
+    at every instant, leaves no room free for later and starts tasks without delay.
+    """
+
+    work_ms: int
+    """Work of the bottleneck resource over the cluster's capacity; also for schemes that overbook."""
+    path_ms: int
+    """The latest that a job would end which has the cluster to itself, task by task along its longest path."""
+    planner_ms: int
+    """The planner's bound on all jobs as one DAG, not less than the others; without overbooking."""
+    one_plan_ms: int
+    """By a plan."""
+    one_breadth_first_ms: int
+    """By breadth first."""
+
+
+def bounds_of(workload: Workload, mix: Mix) -> BatchBounds:
+    """Return lower bounds of a batch's time on a cluster of identical machines.
+
+    Raises:
+        DagError: a task fits on no machine.
+    """
+    capacity, machines = dict.fromkeys(RESOURCES, 1.0), mix.machines
+    first_ms = workload.jobs[0].arrival_ms
+    apart = [structure(compile_problem(job.dag, capacity, machines)).bounds for job in workload.jobs]
+    after_ms = [job.arrival_ms - first_ms for job in workload.jobs]
+    whole = _one_dag(workload)
+    together = structure(compile_problem(whole, capacity, machines)).bounds
+    path_ms = max(after + each.critical_path for after, each in zip(after_ms, apart, strict=True))
+    waves_ms = max(after + each.best for after, each in zip(after_ms, apart, strict=True))
+    planned = executed_makespan(plan(whole, capacity, machines, SCHEDULES), capacity, machines)
+    natural = baseline("bfs", whole, capacity, machines)
+    return BatchBounds(
+        work_ms=together.work,
+        path_ms=path_ms,
+        planner_ms=max(together.best, waves_ms, path_ms),
+        one_plan_ms=workload.span_ms + planned,
+        one_breadth_first_ms=workload.span_ms + natural.executed_makespan,
+    )
+
+
+def _one_dag(workload: Workload) -> Dag:
+    """Return the jobs' DAGs side by side, as if all came at once."""
+    stages = []
+    lengths = (1 + max((stage.id for stage in job.dag.stages), default=0) for job in workload.jobs)
+    for job, first in zip(workload.jobs, accumulate(lengths, initial=0), strict=False):
+        for stage in job.dag.stages:
+            parents = tuple(first + parent for parent in stage.parents)
+            singles = frozenset(first + parent for parent in stage.one_to_one)
+            stages.append(replace(stage, id=first + stage.id, parents=parents, one_to_one=singles))
+    return Dag("batch", tuple(stages))
+
+
+TICK_MS: Final = 100
+REMEMBERED: Final = 10_000
+"""Plans kept between schemes."""
+PlanSources = dict[tuple[int, tuple[tuple[str, float], ...], int], PlanSource]
+"""Plan sources so far, by machines, capacity of each, and schedules."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """The results of some jobs under a scheme."""
+
+    completion_ms: F64
+    """Completion time of each job, from its arrival to its end."""
+    makespan_ms: int
+    """From the first arrival to the last end."""
+    wall_s: float
+
+    @property
+    def median_s(self) -> float:
+        """Return the median completion time."""
+        return float(np.median(self.completion_ms)) / 1000.0
+
+    @property
+    def mean_s(self) -> float:
+        """Return the mean completion time."""
+        return float(self.completion_ms.mean()) / 1000.0
+
+
+def median_shorter(ours: Result, base: Result) -> float:
+    """Return by how many percent the median completion time is shorter."""
+    return shorter_percent(ours.median_s, base.median_s)
+
+
+def mean_shorter(ours: Result, base: Result) -> float:
+    """Return by how many percent the mean completion time is shorter."""
+    return shorter_percent(ours.mean_s, base.mean_s)
+
+
+def throughput_higher(ours: Result, base: Result) -> float:
+    """Return by how many percent the throughput of a batch is higher."""
+    return higher_percent(ours.makespan_ms, base.makespan_ms)
+
+
+def gaps_percent(ours: Result, theirs: Result) -> F64:
+    """Return the paper's improvement of each job: the gap in completion time over the completion time compared with."""
+    return np.asarray(100.0 * (1.0 - ours.completion_ms / theirs.completion_ms))
+
+
+def scenario_of(mix: Mix, scheme: Scheme, tick_ms: int = TICK_MS) -> ScenarioModel:
+    """Return a cluster of identical nodes without reporting delays; Tez starts no task early.
+
+    Early tasks would occupy resources for nothing, as a shuffle takes no time in the simulator. A container runs one
+    task, as in the paper's scheduling by task.
+    """
+    contended = any(name in scheme.uncounted for name in mix.resources)
+    resources: list[dict[str, Any]] = [
+        {"name": name, "scale": 1000, "counted": name not in scheme.uncounted}
+        | ({"usage": mix.usage} if contended and name in OVERBOOKABLE else {})
+        for name in mix.resources
+    ]
+    return ScenarioModel.model_validate(
+        {
+            "cluster": {
+                "resources": resources,
+                "nodes": [{"count": mix.machines, "resources": dict.fromkeys(mix.resources, 1.0)}],
+                "heartbeat_ms": 0,
+                "contention": contended,
+            },
+            "queues": {QUEUE: {}},
+            "frameworks": {
+                "heartbeat_ms": 0,
+                "tez_order": scheme.order,
+                "tez_min_fraction": 1.0,
+                "tez_max_fraction": 1.0,
+                "tez_reuse": False,
+            },
+            "decision": {"tick_ms": tick_ms, "idle_ms": 2**40},
+            "workload": {"jobs": [{"stages": [{"tasks": 1, "duration_s": 1}]}]},
+            "report": {"window_s": 1e6},
+        }
+    )
+
+
+def run_scheme(
+    workload: Workload,
+    scheme: Scheme,
+    mix: Mix,
+    seed: int,
+    *,
+    believed: Sequence[Dag | None] | None = None,
+    plans: PlanSources | None = None,
+    tick_ms: int = TICK_MS,
+) -> Result:
+    """Run jobs under a scheme.
+
+    Args:
+        workload: the jobs
+        scheme: what orders and places them
+        mix: has the machines
+        seed: of the engine
+        believed: the DAGs that the scheme plans and orders jobs by
+        plans: made by other schemes; what this one makes is added
+        tick_ms: how often the engine decides
+    """
+    scenario, settings = scenario_of(mix, scheme, tick_ms), scheme.settings(seed)
+    followed = None
+    if settings.plans.schedules or believed is not None:
+        machines = planned_machines(scenario, settings)
+        source = PlanSource(machines, settings.plans.schedules, REMEMBERED)
+        if plans is not None and settings.plans.schedules:
+            key = machines.count, tuple(sorted(machines.capacity.items())), settings.plans.schedules
+            source = plans.setdefault(key, source)
+        dags = [job.dag for job in workload.jobs] if believed is None else believed
+        followed = FollowedPlans(source, workload, dags, settings.plans, scenario)
+    simulation = Simulation(scenario, workload, settings, seed, check=False, plans=followed)
+    run, times = run_to_the_end(simulation, scheme.title)
+    apps = run.built.state.apps
+    span = int(apps["finish_ms"].max() - apps["arrival_ms"].min())
+    return Result(times, span, run.wall_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Jobs that are drawn."""
+
+    mix: Mix
+    seed: int
+    jobs: int
+    load: float
+    batch: bool = False
+    """All at once: throughput."""
+    tpch: Path | None = None
+    """The folder of TPC-H's measured DAGs, whose edges the jobs have; None: they are generated."""
+
+    def __str__(self) -> str:
+        """Return its name in errors."""
+        kind = "generated" if self.tpch is None else "tpch"
+        comes = "at once" if self.batch else f"load {self.load:g}"
+        return f"{self.jobs} jobs ({kind}) on {self.mix.machines} machines, {comes}, seed {self.seed}"
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The parameters of the jobs, with the digest of their data.
+
+        Raises:
+            WorkloadError: TPC-H's data is missing or wrong.
+        """
+        if self.tpch is None:
+            return asdict(self)
+        _tpch(self.tpch, self.mix)  # an error in it is reported before anything runs
+        return asdict(self) | {"tpch": content_of(self.tpch)}
+
+    def workload(self) -> Workload:
+        """Return the jobs, which a process draws once.
+
+        Raises:
+            WorkloadError: TPC-H's data is missing or wrong.
+        """
+        jobs = _drawn(replace(self, batch=False))
+        return at_once(jobs) if self.batch else jobs
+
+
+@lru_cache(maxsize=64)
+def _drawn(draw: Draw) -> Workload:
+    shape = generated(draw.mix) if draw.tpch is None else _tpch(draw.tpch, draw.mix)
+    return arrivals(shape, draw.mix, draw.seed, draw.jobs, draw.load)
+
+
+@lru_cache(maxsize=4)
+def _tpch(folder: Path, mix: Mix) -> JobShape:
+    return tpch_shaped(folder, mix)
+
+
+@dataclass(frozen=True)
+class SchemeRun:
+    """A simulation; it travels to other processes."""
+
+    draw: Draw
+    scheme: Scheme
+    """The scheme with its variation."""
+    tick_ms: int = TICK_MS
+    wrong: float = 1.0
+    """Maximum factor of wrong durations; 1: correct ones."""
+
+    @property
+    def title(self) -> str:
+        """Its name in errors."""
+        off = f", durations off {self.wrong:g} times" if self.wrong > 1.0 else ""
+        return f"{self.draw}, {self.scheme.title}, {self.tick_ms} ms{off}"
+
+    @cached_property
+    def key(self) -> str:
+        """The digest of all that its result depends on."""
+        return digest_of(__name__, self.draw.content, asdict(self.scheme), self.tick_ms, self.wrong)
+
+    def believed(self) -> list[Dag | None] | None:
+        """Return the assumed DAGs of the jobs; None for the true ones."""
+        return misjudged(self.draw.workload(), self.wrong, self.draw.seed) if self.wrong > 1.0 else None
+
+    def run(self) -> dict[str, Any]:
+        """Return the result in stored form."""
+        draw = self.draw
+        result = run_scheme(
+            draw.workload(),
+            self.scheme,
+            draw.mix,
+            draw.seed,
+            believed=self.believed(),
+            plans=_PLANS,
+            tick_ms=self.tick_ms,
+        )
+        return asdict(result) | {"completion_ms": result.completion_ms.tolist()}
+
+
+_PLANS: Final[PlanSources] = {}
+"""Made by this process."""
+
+
+@dataclass(frozen=True)
+class BoundsRun:
+    """The bounds of a batch, which it takes a while to find."""
+
+    draw: Draw
+
+    @property
+    def title(self) -> str:
+        """Its name in errors."""
+        return f"bounds of {self.draw}"
+
+    @cached_property
+    def key(self) -> str:
+        """The digest of all that they depend on."""
+        return digest_of(__name__, "bounds", self.draw.content)
+
+    def run(self) -> dict[str, Any]:
+        """Return the bounds as they are kept."""
+        return asdict(bounds_of(self.draw.workload(), self.draw.mix))
+
+
+def run_one(task: SchemeRun | BoundsRun) -> dict[str, Any]:
+    """Run a task."""
+    return task.run()
+
+
+def result_of(document: Mapping[str, Any]) -> Result:
+    """Return a result from its stored form."""
+    return Result(
+        completion_ms=np.asarray(document["completion_ms"], np.float64),
+        makespan_ms=int(document["makespan_ms"]),
+        wall_s=float(document["wall_s"]),
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -273,11 +272,9 @@ def run_test(test: HdrfTest, scheduler: str, settings: Settings, player: Player)
     Raises:
         BenchError: the run gave no result.
     """
-    script, chosen = script_of(test, settings), scheduling(scheduler)
-    named = replace(chosen, name=f"test-{test.name.lower()}-{scheduler}")
-    run = partial(player.play, named, script, cluster_of(test), 1)
-    played = player.kept.get_or_play(run, test.name, chosen.policy, asdict(settings))
-    return run_of(test, scheduler, settings, played)
+    named = replace(scheduling(scheduler), name=f"test-{test.name.lower()}-{scheduler}")
+    runs = player.draw([named], lambda _: script_of(test, settings), cluster_of(test), 1)
+    return run_of(test, scheduler, settings, runs[named.name])
 
 
 def run_of(test: HdrfTest, scheduler: str, settings: Settings, played: Played) -> Run:

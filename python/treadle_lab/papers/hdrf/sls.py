@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +12,6 @@ import yaml
 
 from treadle.errors import UserError
 from treadle.shipped import ready_made
-from treadle_lab.harness.runs import content_of
 from treadle_lab.papers.hdrf.facebook import (
     GROUPS,
     HDRF,
@@ -48,7 +46,6 @@ from treadle_lab.sls.play import (
     Script,
     ScriptedJob,
     facts_of,
-    in_turn,
     map_reduce,
     pace_table,
 )
@@ -148,19 +145,15 @@ def figures_of(script: Script, played: Played, title: str) -> dict[str, Any]:
 
 
 def run_draw(sample: Path, seed: int, turn: int, player: Player) -> ShownDraw:
-    """Play a draw under every scheme as far as that is not kept, beginning with another one in each turn.
+    """Play a draw under every scheme: see `Player.draw`.
 
     Raises:
         UserError: a run gave no result, or a job did not end.
     """
-    script, cluster = script_of(sample, seed), cluster_of()
-    runs = {}
-    for scheme in in_turn(SCHEMES, turn):
-        chosen = scheduling(scheme)
-        run = partial(player.play, chosen, script, cluster, seed)
-        runs[scheme] = player.kept.get_or_play(run, scheme, chosen.policy, content_of(sample), seed)
-    found = {scheme: figures_of(script, runs[scheme], f"seed {seed}, {scheme}") for scheme in SCHEMES}
-    return ShownDraw(seed, {scheme: runs[scheme] for scheme in SCHEMES}, found)
+    script = script_of(sample, seed)
+    runs = player.draw(list(map(scheduling, SCHEMES)), lambda _: script, cluster_of(), seed, turn)
+    found = {scheme: figures_of(script, run, f"seed {seed}, {scheme}") for scheme, run in runs.items()}
+    return ShownDraw(seed, runs, found)
 
 
 SIMULATED: Final[Mapping[str, str]] = {HDRF: HDRF, NAIVE: NAIVE, STOCK: "capacity"}

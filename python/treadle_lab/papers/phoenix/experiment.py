@@ -1,24 +1,29 @@
-"""Runs systems on a trace with several seeds, with constraints that are calibrated."""
+"""Phoenix: systems on a trace with calibrated constraints; ratios and slowdowns, the original simulator, plots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from treadle.errors import UserError, percent
 from treadle_lab.harness.runs import RunSettings
 from treadle_lab.models.kernels import Progress, on_all_cores
 from treadle_lab.models.worker_state import Trace
 from treadle_lab.models.workers import RELAXED_SLOWDOWN, SYSTEMS, Eligible, Outcome, simulate_workers, warm_up
 from treadle_lab.papers.phoenix.central import CENTRAL, CentralRun, run_central
 from treadle_lab.papers.phoenix.constraints import CONSTRAINED, KINDS, TraceConstraints, eligible_of
+from treadle_lab.plots import Line, Panel, panels, share_up_to
+from treadle_lab.rows import RATIO, Layout, Results, Row, Table
 
 Flags = npt.NDArray[np.bool_]
-Row = dict[str, Any]
+ClassRow = dict[str, Any]
 """A class of jobs of a run; ``reordered`` is None if not counted."""
 
 CLASSES: Final = ("short", "long", "short-constrained", "short-unconstrained")
@@ -57,7 +62,7 @@ class Run:
 
     system: str
     seed: int
-    rows: Sequence[Row]
+    rows: Sequence[ClassRow]
     response_s: npt.NDArray[np.float64] = field(repr=False)
     outcome: Outcome | None = field(default=None, repr=False)
 
@@ -133,7 +138,7 @@ def _figures(setup: Setup, eligible: Eligible, seed: int, name: str, outcome: Ou
     """Return a run with a row for each class of jobs that there is."""
     trace = setup.trace
     load = trace.offered_load(setup.slots)
-    rows: list[Row] = []
+    rows: list[ClassRow] = []
     for kind, jobs in classes(trace, eligible.constrained).items():
         if not jobs.any():
             continue
@@ -183,3 +188,270 @@ def calibration() -> dict[str, object]:
         "constrained": CONSTRAINED,
         "kinds": {kind.name: {"slowdown": kind.slowdown, "share": kind.share} for kind in KINDS},
     }
+
+
+COLUMNS: Final = ("system", "slots", "class", "jobs", "mean_s", "p50_s", "p90_s", "p99_s")
+REFERENCE_FIGURES: Final = ("mean_s", "p50_s", "p90_s", "p99_s")
+TOLERANCES: Final = {
+    "short": {"mean_s": 0.04, "p50_s": 0.04, "p90_s": 0.04, "p99_s": 0.07},
+    "long": {"mean_s": 0.02, "p50_s": 0.04, "p90_s": 0.04},
+}
+"""Shares that a figure may be off. The P99 of long jobs has two modes, 22 % apart, and is not judged."""
+Figures = dict[tuple[str, int, str, int], dict[str, float]]
+"""By system, slots, class and number of jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A figure here, mean over seeds, and the original's."""
+
+    system: str
+    slots: int
+    kind: str
+    figure: str
+    here: float
+    original: float
+    tolerance: float
+
+    @property
+    def off(self) -> float:
+        """By which share the figure here is larger."""
+        return self.here / self.original - 1
+
+    @property
+    def within(self) -> bool:
+        """Whether that is tolerated."""
+        return abs(self.off) <= self.tolerance
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for results."""
+        return {**asdict(self), "off": self.off, "within": self.within}
+
+
+def read_reference(file: Path) -> Figures:
+    """Read a file of figures.
+
+    Raises:
+        UserError: the file is none.
+    """
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            return {
+                (row["system"], int(row["slots"]), row["class"], int(row["jobs"])): {
+                    figure: float(row[figure]) for figure in REFERENCE_FIGURES
+                }
+                for row in csv.DictReader(stream)
+            }
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{file}: no table of {','.join(COLUMNS)} ({error}); fetch it again") from None
+
+
+def compare(runs: Sequence[Run], originals: Figures) -> list[Comparison]:
+    """Compare the means over seeds with the original's, where it ran the same."""
+    comparisons = []
+    for system in dict.fromkeys(run.system for run in runs):
+        own = [run for run in runs if run.system == system]
+        for row in own[0].rows:
+            kind, slots, jobs = str(row["class"]), int(row["slots"] or 0), int(row["jobs"] or 0)
+            original = originals.get((system, slots, kind, jobs))
+            if original is None or row["faster"] != 1.0:
+                continue
+            for figure, tolerance in TOLERANCES[kind].items():
+                here = float(np.mean([run.figure(kind, figure) for run in own]))
+                comparisons.append(Comparison(system, slots, kind, figure, here, original[figure], tolerance))
+    return comparisons
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A figure of one system over another's."""
+
+    above: str
+    under: str
+    kind: str
+    """Kind of jobs."""
+    figure: str
+    """A column of runs."""
+    paper: float | None = None
+    """The paper's value; None without one."""
+    most: float | None = None
+    """The upper end, where it says a range."""
+
+    @property
+    def name(self) -> str:
+        """The name in results."""
+        upper = "" if self.most is None else f" (the paper's up to {self.most:g})"
+        return f"{self.above}/{self.under} {self.kind} {self.figure}{upper}"
+
+
+CLAIMS: Final = (
+    Claim("eagle-c", "phoenix", "short", "p99_s", 1.9),
+    Claim("eagle-c", "phoenix", "short-constrained", "p99_s"),
+    Claim("eagle-c", "phoenix", "short-unconstrained", "p99_s", 1.0),
+    Claim("eagle-c", "phoenix", "short", "p90_s"),
+    Claim("eagle-c", "phoenix", "long", "mean_s", 1.0),
+    Claim("eagle-c", "phoenix", "long", "p90_s", 1.0),
+    Claim("hawk-c", "phoenix", "short", "p90_s", 4.5),
+    Claim("hawk-c", "phoenix", "short", "p99_s", 5.0),
+    *(
+        Claim("eagle-c", "one-queue-srpt-c", kind, figure)
+        for kind, figure in (
+            ("short", "p99_s"),
+            ("short-constrained", "p99_s"),
+            ("short-unconstrained", "p99_s"),
+            ("long", "mean_s"),
+            ("long", "p90_s"),
+        )
+    ),
+    *(Claim("central-srpt", "central-phoenix", kind, "p99_s") for kind in CLASSES),
+    *(Claim("eagle-c", name, kind, "p99_s") for name in CENTRAL for kind in CLASSES),
+    Claim("eagle-c", "eagle", "short", "p99_s", 1.7),
+    Claim("eagle-c", "eagle", "short", "queueing_p99_s", 2.0, 2.5),
+    Claim("hawk-c", "hawk", "short", "p99_s", 20.0),
+    Claim("sparrow-c", "sparrow", "short", "p99_s", 20.0),
+    *(
+        Claim(f"phoenix-without-{part}", "phoenix", kind, "p99_s")
+        for part in ("order", "gate", "scarcity", "negotiation")
+        for kind in ("short", "short-constrained")
+    ),
+)
+
+LOST: Final = (
+    "table II: the shares and counts of each kind of constraint",
+    "figures 2 to 4: the curves",
+    "the loads of the paper's runs",
+    "the thresholds of admission and reordering",
+    "the terms of the Pollaczek-Khinchine estimate: the window of rates, the heartbeat",
+    "the slack that limits reordering",
+    "everything after section III-C: the algorithm, the evaluation, its workloads",
+)
+"""What of the paper is not in any text that could be read; the values here are this project's."""
+
+
+def ratios_of(runs: Sequence[Run], claims: Sequence[Claim] = CLAIMS) -> Iterator[Row]:
+    """Yield the ratios of systems that were both run."""
+    by_run = {(run.system, run.seed): run for run in runs}
+    for claim in claims:
+        for (system, seed), run in by_run.items():
+            other = by_run.get((claim.under, seed)) if system == claim.above else None
+            above = run.figure(claim.kind, claim.figure)
+            under = None if other is None else other.figure(claim.kind, claim.figure)
+            if above and under:
+                yield Row("here", claim.name, "", seed, above / under, RATIO, claim.paper)
+
+
+SYSTEM: Final = "eagle-c"
+WITHOUT: Final = "eagle"
+PAPER: Final[Mapping[str, float]] = {kind.name: kind.slowdown for kind in KINDS}
+
+
+def slowdowns_of(runs: Sequence[Run], setup: Setup) -> list[Row]:
+    """Return the slowdown by kind of constraint, of jobs that have constraints of one kind alone.
+
+    That is the mean response time with constraints over that without: none unless Eagle was run with and without.
+    """
+    response_s = {(run.system, run.seed): run.response_s for run in runs if run.system in (SYSTEM, WITHOUT)}
+    rows = []
+    for seed in (seed for system, seed in response_s if system == SYSTEM and (WITHOUT, seed) in response_s):
+        with_s, without_s = response_s[SYSTEM, seed], response_s[WITHOUT, seed]
+        for kind, jobs in _jobs_by_kind(setup, seed).items():
+            longer = float(with_s[jobs].mean() / without_s[jobs].mean())
+            rows.append(Row("jobs", kind, "", seed, len(jobs), "1"))
+            rows.append(Row("here", kind, "", seed, longer, RATIO, PAPER.get(kind)))
+    order = [*PAPER, *sorted({row.series for row in rows} - set(PAPER))]
+    return sorted(rows, key=lambda row: order.index(row.series))
+
+
+def _jobs_by_kind(setup: Setup, seed: int) -> dict[str, list[int]]:
+    """Return the places of jobs that have constraints of one kind alone, by kind."""
+    found: dict[str, list[int]] = {}
+    for place, asked in setup.wanted(seed).asked.items():
+        kinds = {one.name for one in (*asked.hard.predicates, *asked.soft.predicates)}
+        if len(kinds) == 1:
+            found.setdefault(kinds.pop(), []).append(place)
+    return found
+
+
+SHOWN: Final = ("jobs", "mean_s", "p50_s", "p90_s", "p99_s", "queueing_p99_s", "relaxed")
+"""Fields of runs that are shown."""
+
+
+def results_of(runs: Sequence[Run], comparisons: Sequence[Comparison], setup: Setup, calibration: object) -> Results:
+    """Return all results; equal seeds give equal documents except for `cpu_s` of runs.
+
+    Args:
+        runs: by system, then seed
+        comparisons: with the original simulator's runs
+        setup: the setup of the runs
+        calibration: how constraints were made
+    """
+    rows = [row for run in runs for row in run.rows]
+    first = rows[0]
+    of = f"{first['trace']}, {first['slots']:,} workers, load {percent(first['offered_load'])}"
+    layouts = {
+        "phoenix-runs": Layout(f"{of}; means over seeds", ("system", "class")),
+        "phoenix-ratios": Layout("Ratios, geometric means over seeds", ("ratio",)),
+        "phoenix-slowdowns": Layout(
+            "Mean response time of jobs with one constraint, Eagle-C over Eagle, by its kind", ("kind",)
+        ),
+    }
+    found = {
+        "phoenix-runs": [
+            Row(name, str(row["class"]), str(row["system"]), int(row["seed"] or 0), float(row[name] or 0), "s")
+            for row in rows
+            for name in SHOWN
+        ],
+        "phoenix-ratios": list(ratios_of(runs)),
+        "phoenix-slowdowns": slowdowns_of(runs, setup),
+    }
+    facts = {"runs": [dict(row) for row in rows], "calibration": calibration, "lost": list(LOST)}
+    facts |= {"reference": [one.as_json() for one in comparisons]}
+    return Results(layouts, found, facts, {"phoenix-original": comparison_table(comparisons)})
+
+
+def comparison_table(comparisons: Sequence[Comparison]) -> Table:
+    """Return the figures together with the original simulator's."""
+    rows = []
+    for one in comparisons:
+        allowed = (percent(one.off, "+.1f"), percent(one.tolerance), "" if one.within else "OUTSIDE")
+        rows.append((one.system, one.kind, one.figure, one.here, one.original, *allowed))
+    heading = ("system", "class", "figure", "here", "original", "off", "allowed", "")
+    return Table("Beside the original simulator, means over seeds", heading, rows, 3)
+
+
+def plot_phoenix(runs: Sequence[Run], setup: Setup, folder: Path) -> list[Path]:
+    """Draw the plots that the runs allow; return the files."""
+    first = [run for run in runs if run.outcome is not None]
+    row = runs[0].rows[0]
+    where = f"{row['trace']}, {setup.slots:,} workers, load {percent(row['offered_load'])}"
+    drawn = {
+        "figure-2": ("Phoenix, figure 2: time that short tasks wait", [_queueing(first, setup)]),
+        "figure-4": ("Phoenix, figure 4: P99 of response times", [_responses(runs)]),
+    }
+    return [
+        panels(shown, folder / f"phoenix-{name}.png", f"{title}; {where}") for name, (title, shown) in drawn.items()
+    ]
+
+
+def _queueing(runs: Sequence[Run], setup: Setup) -> Panel:
+    """Return the share of short tasks that waited at most so long."""
+    short = np.repeat(~setup.trace.is_long, setup.trace.tasks)
+    waits = {run.system: share_up_to(run.outcome.queued_s[short]) for run in runs if run.outcome is not None}
+    return Panel(waits, "time from a job's arrival to a task's start (s)", "share of short tasks", x_range=(0, 3000))
+
+
+def _responses(runs: Sequence[Run]) -> Panel:
+    """Return the P99 of each system, by class of jobs."""
+    systems = list(dict.fromkeys(run.system for run in runs))
+    found = {
+        kind: Line(
+            systems, [_mean([run.figure(kind, "p99_s") for run in runs if run.system == name]) for name in systems]
+        )
+        for kind in CLASSES
+    }
+    return Panel(found, "", "P99 (s)", scales=("linear", "log"))
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else float("nan")

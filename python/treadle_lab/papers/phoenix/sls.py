@@ -11,7 +11,6 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -31,7 +30,6 @@ from treadle_lab.sls.play import (
     Script,
     ScriptedJob,
     facts_of,
-    in_turn,
     map_reduce,
 )
 
@@ -163,17 +161,14 @@ def scheduling(scheme: str, folder: Path) -> Scheduling:
 
 
 def run_draw(seed: int, settings: Settings, size: Size, turn: int, player: Player) -> Draw:
-    """Play the jobs of a seed under all schemes as far as that is not kept, beginning with another one in each turn.
+    """Play the jobs of a seed under all schemes: see `Player.draw`.
 
     Raises:
         BenchError: a run gave no result.
     """
-    script, runs = script_of(seed, settings, size), {}
-    for scheme in in_turn(SCHEMES, turn):
-        chosen = scheduling(scheme, player.folder / f"{seed}-{scheme}")
-        run = partial(player.play, chosen, script, size.cluster, seed)
-        runs[scheme] = player.kept.get_or_play(run, scheme, chosen.policy, asdict(settings), size.nodes, seed)
-    return Draw(seed, {scheme: runs[scheme] for scheme in SCHEMES})
+    script = script_of(seed, settings, size)
+    schemes = [scheduling(scheme, player.folder / f"{seed}-{scheme}") for scheme in SCHEMES]
+    return Draw(seed, player.draw(schemes, lambda _: script, size.cluster, seed, turn))
 
 
 OURS: Final = "phoenix"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import compress
 from pathlib import Path
 from statistics import mean
@@ -31,7 +30,6 @@ from treadle_lab.sls.play import (
     Script,
     ScriptedJob,
     facts_of,
-    in_turn,
     map_reduce,
     pace_table,
 )
@@ -134,21 +132,18 @@ def script_of(trace: Trace, estimator: str) -> Script:
 
 
 def run_draw(trace: Trace, nodes: int, names: Sequence[str], turn: int, player: Player) -> WideDraw:
-    """Play a draw under schemes as far as that is not kept, beginning with another one in each turn.
+    """Play a draw under schemes: see `Player.draw`.
 
     Raises:
         BenchError: a run gave no result.
     """
-    folder, cluster = player.folder, cluster_of(nodes)
-    schemes = [scheme for scheme in policies(folder) if scheme.name in names]
-    runs = {}
-    for scheme in in_turn(schemes, turn):
-        script = script_of(trace, scheme.name if scheme.name in BASELINES else "")
-        policy = (scheme.policy or "").replace(str(folder.resolve()), "")
-        about = scheme.name, policy, scheme.ordering, script.as_json(), nodes, trace.seed
-        played = player.kept.get_or_play(partial(player.play, scheme, script, cluster, trace.seed), *about)
-        runs[scheme.name] = played
-    return WideDraw(trace.seed, {each.name: runs[each.name] for each in schemes}, tuple(trace.wide.tolist()))
+    schemes = [scheme for scheme in policies(player.folder) if scheme.name in names]
+
+    def script(scheme: Scheduling) -> Script:
+        return script_of(trace, scheme.name if scheme.name in BASELINES else "")
+
+    runs = player.draw(schemes, script, cluster_of(nodes), trace.seed, turn)
+    return WideDraw(trace.seed, runs, tuple(trace.wide.tolist()))
 
 
 TITLES: Final = SCHEME_TITLES | {"fair": "stock, fair ordering", "fifo": "stock, FIFO"}

@@ -14,7 +14,9 @@ from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOpti
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
+    levels_of,
     note_seeds,
+    one_of,
     publish,
     seeds_option,
     simulating,
@@ -23,8 +25,7 @@ from treadle_lab.cli._experiments import (
 if TYPE_CHECKING:
     from treadle_lab.harness.runs import RunSettings
     from treadle_lab.models.worker_state import Trace
-    from treadle_lab.papers.phoenix.experiment import Run, Setup
-    from treadle_lab.papers.phoenix.figures import Comparison
+    from treadle_lab.papers.phoenix.experiment import Comparison, Run, Setup
 
 app = typer.Typer()
 
@@ -60,8 +61,7 @@ def phoenix(
     plot: PlotOption = None,
 ) -> None:
     """Compare schedulers of worker queues on Google's jobs of 2011, with and without constraints, and the paper."""
-    from treadle_lab.papers.phoenix.experiment import calibration, run_systems
-    from treadle_lab.papers.phoenix.figures import plot_phoenix, results_of
+    from treadle_lab.papers.phoenix.experiment import calibration, plot_phoenix, results_of, run_systems
 
     names = _names(systems)
     settings = _run_settings(names, cache, processes)
@@ -85,15 +85,8 @@ def _names(systems: str) -> list[str]:
     from treadle_lab.models.workers import SYSTEMS
     from treadle_lab.papers.phoenix.central import CENTRAL
 
-    known = [*SYSTEMS, "central", *CENTRAL]
-    given = [name.strip() for name in systems.split(",") if name.strip()]
-    names = list(dict.fromkeys(one for name in given for one in (CENTRAL if name == "central" else [name])))
-    for name in names:
-        if name not in known:
-            raise UserError(f"--systems: {name!r} is none; choose of {', '.join(known)}")
-    if not names:
-        raise UserError(f"--systems: none is named; choose of {', '.join(known)}")
-    return names
+    given = levels_of("--systems", systems, partial(one_of, [*SYSTEMS, "central", *CENTRAL]))
+    return list(dict.fromkeys(one for name in given for one in (CENTRAL if name == "central" else [name])))
 
 
 def _trace() -> Trace:
@@ -134,7 +127,7 @@ def _run_settings(names: list[str], cache: Path | None, processes: int) -> RunSe
 
 def _comparisons(runs: list[Run]) -> list[Comparison]:
     from treadle_lab.harness.data import EAGLE, find_data
-    from treadle_lab.papers.phoenix.figures import compare, read_reference
+    from treadle_lab.papers.phoenix.experiment import compare, read_reference
 
     place = find_data(EAGLE)
     return [] if place is None else compare(runs, read_reference(place))
