@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.engine.fake_rm import cluster
+from tests.engine.fake_rm import FakeRM, cluster
 from tests.engine.sleepers import Sleepers, Tree, sharing
+from tests.support.optional import present
 
 from treadle import events
 from treadle.config.reader import parse_settings
@@ -23,6 +24,7 @@ from treadle.engine.testing import rows
 from treadle.errors import ConfigError
 from treadle.policy.parts import Keeper
 from treadle.policy.shares.capacity import CapacityShare
+from treadle.policy.state import Reason, reasons
 from treadle.policy.work import Jobs
 
 TWO = {"n1": {"n1.1": None}, "n2": {"n2.1": None, "n2.2": None}}
@@ -435,3 +437,24 @@ def test_a_share_keeps_state_between_decisions(monkeypatch: pytest.MonkeyPatch) 
     for now_ms in (1000, 2000):
         rm.turn(engine, now_ms)
     assert began == [1000, 2000]
+
+
+class WithoutLimits(FakeRM):
+    """The last queue may use no partition."""
+
+    def _limit_rows(self) -> list[dict[str, Any]]:
+        return [row for row in super()._limit_rows() if row["queue"] < len(self.queues) - 1]
+
+
+def test_the_smallest_request_is_one_that_a_queue_may_have_there() -> None:
+    rm = WithoutLimits()
+    rm.node("n0", (4, 4))
+    root = rm.queue(-1, (4, 4))
+    mine, other = rm.queue(root, (2, 2)), rm.queue(root, (2, 2))
+    rm.job(2, (3, 3), mine)
+    rm.job(1, (1, 1), other)
+    engine = Engine(sharing("drf"))
+    assert len(rm.turn(engine)) == 1
+    model, scratch = present(engine.inside())
+    said = reasons(model.view(), present(scratch))["why"]
+    assert said[model.view().rows["application"] == 0].tolist() == [Reason.SATURATED]

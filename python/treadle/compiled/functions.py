@@ -104,16 +104,10 @@ def locked(file: Path, wait_s: float = WAIT_S) -> Iterator[bool]:
         yield False
         return
     with handle:
-        yield _acquired(handle, wait_s)
-
-
-def _acquired(handle: Any, wait_s: float) -> bool:
-    deadline = time.monotonic() + wait_s
-    while not hold(handle.fileno()):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_S)
-    return True
+        deadline = time.monotonic() + wait_s
+        while not (held := hold(handle.fileno())) and time.monotonic() <= deadline:
+            time.sleep(_POLL_S)
+        yield held
 
 
 F = TypeVar("F", bound=Callable[..., Any])

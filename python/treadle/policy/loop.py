@@ -22,44 +22,47 @@ from treadle.model.tables import View
 from treadle.policy.asks import (
     asks_here,
     barred,
-    drop_application,
+    begin_resources,
+    count_all_asks,
     drop_row,
     drop_saturated,
     find_headroom,
     is_over_limit,
-    note_big,
     skip_application,
+    survey_asks,
+    survey_headroom,
+    survey_nodes,
     user_of,
 )
 from treadle.policy.node_search import (
     NO_NODE,
     WAIT,
     choose_node,
-    close_node,
     dot_product,
     fits,
     headroom_needed,
     level_of,
-    locality_factor,
     place_of,
+    position_of,
     restart_count,
+    score,
     unwanted,
-    why_no_node,
 )
-from treadle.policy.open_asks import begin_resources, count_all_asks, survey_asks, survey_headroom, survey_nodes
 from treadle.policy.orders import application_after, next_application, wants
 from treadle.policy.own_tags import count_proposed
-from treadle.policy.shares import capacity, rules
+from treadle.policy.shares import rules
 from treadle.policy.shares.aims import STEPS
 from treadle.policy.shares.tree import AIMS_AT, BLOCKED, SATURATED, SERVED, Shares
 from treadle.policy.state import (
     BIG_COUNT,
     BUNDLE,
     CLUSTER,
+    LEAST,
     NODE_LOCAL,
     NOT_THERE,
     OFF_SWITCH,
     OFFERS,
+    OPEN_NODES,
     PACKED,
     PLACED,
     RACK_LOCAL,
@@ -69,7 +72,6 @@ from treadle.policy.state import (
     DecideParameters,
     Reason,
     Scratch,
-    close_row,
     set_reason,
 )
 
@@ -87,13 +89,6 @@ def plan_score(view: View, row: int) -> float:
     """Return the plan's rank of a row: 1 first, 0 last; 1 without a plan."""
     hint = view.rows[row].hint
     return view.hints[hint].score if hint >= 0 else 1.0
-
-
-@inner
-def is_ranked(view: View, parameters: DecideParameters, row: int) -> bool:
-    """Return whether a plan ranks the row's tasks, or rows of all priorities compete."""
-    hint = view.rows[row].hint
-    return parameters.all_priorities or (hint >= 0 and view.hints[hint].ranked == 1)
 
 
 @inner
@@ -116,11 +111,11 @@ def add_candidates(
     row = view.apps[app].first_row
     while row >= 0 and candidates < most:
         if asks_here(view, scratch, parameters, row, partition):
-            why = barred(view, scratch, app, row, user)
+            why, hint = barred(view, scratch, app, row, user), view.rows[row].hint
+            ranked = parameters.all_priorities or (hint >= 0 and view.hints[hint].ranked == 1)
             if why:
-                close_row(scratch, row, why)
-                drop_row(view, scratch, leaf, row)
-            elif first < 0 or view.rows[row].priority == view.rows[first].priority or is_ranked(view, parameters, row):
+                drop_row(view, scratch, leaf, row, why)
+            elif first < 0 or view.rows[row].priority == view.rows[first].priority or ranked:
                 if first < 0:
                     first = row
                 scratch.candidates[candidates] = row
@@ -145,9 +140,7 @@ def gather_leaf(
         if app < 0:
             break
         at += 1
-        if view.apps[app].awaiting_am or not wants(view, scratch, app):
-            continue
-        if scratch.apps[app].band != scratch.apps[first].band:
+        if not wants(view, scratch, app) or scratch.apps[app].band != scratch.apps[first].band:
             continue
         user = user_of(view, parameters, app, leaf, partition)
         before, over = candidates, user >= 0 and is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition)
@@ -187,23 +180,6 @@ def gather_others(
 
 
 @inner
-def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
-    """List the competing rows, those of the leaf first; return their number.
-
-    After `SCAN_LIMIT` scanned nodes, applications and rows a cycle continues with the first `MAX_CANDIDATES_DEGRADED`
-    rows of the served leaf; otherwise its duration would grow with rows times containers.
-    """
-    scarce = scratch.counters[SCANNED] >= SCAN_LIMIT
-    count = min(parameters.candidates, MAX_CANDIDATES_DEGRADED) if scarce else parameters.candidates
-    candidates = gather_leaf(view, scratch, parameters, leaf, partition, 0, count)
-    across = candidates > 0 and parameters.across_queues and not scarce
-    if across and rules.lets_order_decide(view, scratch, parameters):
-        candidates = gather_others(view, scratch, parameters, leaf, partition, candidates)
-    scratch.counters[SCANNED] += candidates
-    return candidates
-
-
-@inner
 def best_candidate(view: View, scratch: Scratch, parameters: DecideParameters, candidates: int, node: int) -> int:
     """Return the candidate with the highest perfScore on a node, or -1 if none fits there.
 
@@ -221,22 +197,11 @@ def best_candidate(view: View, scratch: Scratch, parameters: DecideParameters, c
         level = level_of(view, row, node)
         if level == NOT_THERE or (parameters.remote_penalty < 0.0 and level > 0 and view.rows[row].localities > 0):
             continue
-        value = dot_product(view, scratch, row, node) * locality_factor(view, parameters, row, level)
-        value = value * plan_score(view, row) - eta * scratch.apps[view.rows[row].application].work
+        value = score(view, scratch, parameters, row, node, level) * plan_score(view, row)
+        value -= eta * scratch.apps[view.rows[row].application].work
         if best < 0 or value > best_score:
             best, best_score = row, value
     return best
-
-
-@inner
-def learn(view: View, scratch: Scratch, row: int, node: int) -> None:
-    """Update the averages with a proposal."""
-    scratch.counters[SCORED] += 1
-    share = 1.0 / min(scratch.counters[SCORED], MEMORY)
-    packed = dot_product(view, scratch, row, node) * plan_score(view, row)
-    work = scratch.apps[view.rows[row].application].work
-    scratch.averages[PACKED] += share * (packed - scratch.averages[PACKED])
-    scratch.averages[WORK] += share * (work - scratch.averages[WORK])
 
 
 NO_CHILD = -1.0
@@ -247,27 +212,6 @@ FIRST = 2.0 * STEPS
 
 BEYOND = 1e299
 """Rank of a served leaf that is not below its aim."""
-
-
-@inner
-def forget_served(shares: Shares) -> None:
-    """Reset the ranks of served leaves and groups."""
-    for at in range(len(shares.nodes)):
-        shares.nodes[at].served_rank = NO_CHILD
-    shares.clock[SERVED] = NO_CHILD
-
-
-@inner
-def note_served(scratch: Scratch, leaf: int) -> None:
-    """Record the ranks with which a leaf of the tree and its parents were served."""
-    if scratch.counters[BIG_COUNT] == 0:
-        return
-    shares, nodes, at = scratch.shares, scratch.shares.nodes, leaf
-    shares.clock[SERVED] = max(shares.clock[SERVED], nodes[leaf].wait if shares.counters[AIMS_AT] else BEYOND)
-    while at > 0 and not shares.counters[AIMS_AT]:
-        parent = nodes[at].parent
-        nodes[parent].served_rank = max(nodes[parent].served_rank, nodes[at].rank)
-        at = parent
 
 
 @inner
@@ -302,26 +246,39 @@ def end_shares(view: View, scratch: Scratch, parameters: DecideParameters, parti
             if leaf < 0 or not comes_before_served(scratch.shares, leaf):
                 continue
         scratch.big[at].overtaken = 1
-    if parameters.compares_shares:
-        forget_served(scratch.shares)
     rules.end(view, scratch, parameters, partition)
 
 
 @inner
-def pick_leaf(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
-    """Return the most entitled leaf that may still get containers, or -1 if there is none."""
-    if not parameters.walks_queues and scratch.shares.counters[SATURATED]:
-        drop_saturated(view, scratch, parameters, partition)
-        end_shares(view, scratch, parameters, partition)
-        scratch.shares.counters[SATURATED] = 0
-        rules.begin(view, scratch, parameters, partition)
-    return rules.pick(view, scratch, parameters, partition)
+def begin_shares(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Compute the shares; no leaf has been served by them."""
+    scratch.shares.counters[SATURATED] = 0
+    scratch.shares.clock[SERVED] = NO_CHILD
+    for at in range(len(scratch.shares.nodes)):
+        scratch.shares.nodes[at].served_rank = NO_CHILD
+    rules.begin(view, scratch, parameters, partition)
 
 
 @inner
-def take_resources(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
-    """Take a container's resources from a node; return whether a resource became saturated."""
-    resources, found = scratch.shares.resources, False
+def note_placed(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, node: int) -> None:
+    """Update the state after a proposal for a leaf: its share, the ranks it was served with, saturated resources."""
+    partition = view.nodes[node].partition
+    if parameters.walks_queues:
+        rules.note(view, scratch, parameters, leaf, row, partition)
+        return
+    shares, nodes, resources = scratch.shares, scratch.shares.nodes, scratch.shares.resources
+    app, at = view.rows[row].application, shares.leaf_node[leaf]
+    nodes[at].asks -= 1
+    if view.apps[app].awaiting_am:
+        skip_application(view, scratch, parameters, app, partition, Reason.PLACED)
+    rules.note(view, scratch, parameters, leaf, row, partition)
+    if parameters.compares_shares and scratch.counters[BIG_COUNT] > 0:
+        shares.clock[SERVED] = max(shares.clock[SERVED], nodes[at].wait if shares.counters[AIMS_AT] else BEYOND)
+        child = at
+        while child > 0 and not shares.counters[AIMS_AT]:
+            parent = nodes[child].parent
+            nodes[parent].served_rank = max(nodes[parent].served_rank, nodes[child].rank)
+            child = parent
     for r in range(len(resources)):
         left, least = scratch.available[node, r], headroom_needed(scratch, node, r, resources[r].least)
         if left < least <= left + view.capability[row, r]:
@@ -329,39 +286,9 @@ def take_resources(view: View, scratch: Scratch, parameters: DecideParameters, r
             if resources[r].nodes == 0 and view.counted[r]:
                 resources[r].saturated = 1
                 resources[r].counts = resources[r].counts and not parameters.rescales
-                found = True
-    return found
-
-
-@inner
-def note_placed(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, node: int) -> None:
-    """Update the state after a proposal for a leaf."""
-    partition = view.nodes[node].partition
-    if parameters.walks_queues:
-        rules.note(view, scratch, parameters, leaf, row, partition)
-        return
-    app, at = view.rows[row].application, scratch.shares.leaf_node[leaf]
-    scratch.shares.nodes[at].asks -= 1
-    if view.apps[app].awaiting_am:
-        drop_application(view, scratch, parameters, app, partition, Reason.PLACED)
-    rules.note(view, scratch, parameters, leaf, row, partition)
-    if parameters.compares_shares:
-        note_served(scratch, at)
-    if take_resources(view, scratch, parameters, row, node):
-        scratch.shares.counters[SATURATED] = 1  # compute the shares again before the next pick
-    else:
+                shares.counters[SATURATED] = 1  # compute the shares again before the next pick
+    if not shares.counters[SATURATED]:
         rules.update(view, scratch, parameters, at, partition)
-
-
-@inner
-def skip_queue(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
-    """Exclude a leaf for the rest of the cycle: none of its requests can be placed."""
-    if parameters.walks_queues:
-        capacity.skip_queue(view, scratch, parameters, leaf)
-        return
-    at = scratch.shares.leaf_node[leaf]
-    scratch.shares.nodes[at].asks = 0
-    rules.update(view, scratch, parameters, at, partition)
 
 
 @inner
@@ -399,8 +326,13 @@ def propose(
     if view.rows[row].hold_node == node:
         view.rows[row].hold_node = -1
         view.nodes[node].hold_row = -1
-    elif scratch.open_nodes[node].open:
-        close_node(view, scratch, node)
+        return
+    for r in range(len(view.counted)):
+        too_full = scratch.bound[r] and scratch.available[node, r] < scratch.asks[LEAST, r]
+        if scratch.open_nodes[node].open and too_full:  # even for the smallest request
+            scratch.open_nodes[node].open = 0
+            at = position_of(scratch.open_nodes, scratch.counters[OPEN_NODES], node)
+            scratch.open_nodes[at].next = at + 1
 
 
 @inner
@@ -421,9 +353,7 @@ def choose_candidate(
             set_reason(scratch, first, Reason.NEARER_NODE)
             skip_application(view, scratch, parameters, app, partition, Reason.AFTER_EARLIER_REQUEST)
         else:
-            note_big(view, scratch, first)
-            close_row(scratch, first, why_no_node(view, scratch, first))
-            drop_row(view, scratch, leaf, first)
+            drop_row(view, scratch, leaf, first, 0)
         return -1
     scratch.counters[BUNDLE] = node
     if view.nodes[node].hold_row == first:
@@ -434,9 +364,18 @@ def choose_candidate(
 
 @inner
 def propose_best(view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int) -> bool:
-    """Propose one container for the best of the leaf's candidates; False if a row or application is done."""
-    leaf = view.apps[app].queue
-    candidates = gather(view, scratch, parameters, leaf, partition)
+    """Propose one container for the best of the competing rows; False if a row or application is done.
+
+    After `SCAN_LIMIT` scanned nodes, applications and rows a cycle continues with the first `MAX_CANDIDATES_DEGRADED`
+    rows of the served leaf; otherwise its duration would grow with rows times containers.
+    """
+    leaf, scarce = view.apps[app].queue, scratch.counters[SCANNED] >= SCAN_LIMIT
+    count = min(parameters.candidates, MAX_CANDIDATES_DEGRADED) if scarce else parameters.candidates
+    candidates = gather_leaf(view, scratch, parameters, leaf, partition, 0, count)
+    across = candidates > 0 and parameters.across_queues and not scarce
+    if across and rules.lets_order_decide(view, scratch, parameters):
+        candidates = gather_others(view, scratch, parameters, leaf, partition, candidates)
+    scratch.counters[SCANNED] += candidates
     if candidates == 0:
         if not scratch.apps[app].done:
             skip_application(view, scratch, parameters, app, partition, Reason.AFTER_EARLIER_REQUEST)
@@ -444,32 +383,15 @@ def propose_best(view: View, scratch: Scratch, parameters: DecideParameters, app
     row = choose_candidate(view, scratch, parameters, leaf, partition, candidates)
     if row < 0:
         return False
-    node = scratch.counters[BUNDLE]
-    learn(view, scratch, row, node)
-    app = view.rows[row].application
+    app, node = view.rows[row].application, scratch.counters[BUNDLE]
+    scratch.counters[SCORED] += 1
+    share = 1.0 / min(scratch.counters[SCORED], MEMORY)
+    packed = dot_product(view, scratch, row, node) * plan_score(view, row)
+    scratch.averages[PACKED] += share * (packed - scratch.averages[PACKED])
+    scratch.averages[WORK] += share * (scratch.apps[app].work - scratch.averages[WORK])
     user = user_of(view, parameters, app, view.apps[app].queue, partition)
     propose(view, scratch, parameters, app, row, node, user)
     return True
-
-
-@inner
-def serve_row(view: View, scratch: Scratch, parameters: DecideParameters, row: int, leaf: int, user: int) -> int:
-    """Propose one container for a row and return its node; `WAIT` if it waits, `NO_NODE` if it is dropped."""
-    app = view.rows[row].application
-    why = barred(view, scratch, app, row, user)
-    if not why:
-        node = choose_node(view, scratch, parameters, row)
-        if node >= 0:
-            propose(view, scratch, parameters, app, row, node, user)
-            return node
-        if node == WAIT:
-            set_reason(scratch, row, Reason.NEARER_NODE)
-            return WAIT
-        note_big(view, scratch, row)
-        why = why_no_node(view, scratch, row)
-    close_row(scratch, row, why)
-    drop_row(view, scratch, leaf, row)
-    return NO_NODE
 
 
 @inner
@@ -486,11 +408,15 @@ def serve_application(view: View, scratch: Scratch, parameters: DecideParameters
     row = view.apps[app].first_row
     while row >= 0:
         if asks_here(view, scratch, parameters, row, partition):
-            node = serve_row(view, scratch, parameters, row, leaf, user)
+            why = barred(view, scratch, app, row, user)
+            node = NO_NODE if why else choose_node(view, scratch, parameters, row)
             if node >= 0:
+                propose(view, scratch, parameters, app, row, node, user)
                 return True
             if node == WAIT:
+                set_reason(scratch, row, Reason.NEARER_NODE)
                 break
+            drop_row(view, scratch, leaf, row, why)
         row = view.rows[row].next
     skip_application(view, scratch, parameters, app, partition, Reason.AFTER_EARLIER_REQUEST)
     return False
@@ -526,17 +452,19 @@ def place(view: View, scratch: Scratch, parameters: DecideParameters, partition:
     survey_nodes(view, scratch, parameters, partition)
     survey_headroom(view, scratch, parameters, partition)
     if not parameters.walks_queues:
-        forget_served(scratch.shares)
         begin_resources(view, scratch, parameters, partition)
         count_all_asks(view, scratch, parameters, partition)
-        scratch.shares.counters[SATURATED] = 0
         rules.aim(view, scratch, parameters, partition)
-    rules.begin(view, scratch, parameters, partition)
+    begin_shares(view, scratch, parameters, partition)
     while scratch.counters[PLACED] < limit:
-        leaf = pick_leaf(view, scratch, parameters, partition)
+        if scratch.shares.counters[SATURATED]:
+            drop_saturated(view, scratch, parameters, partition)
+            end_shares(view, scratch, parameters, partition)
+            begin_shares(view, scratch, parameters, partition)
+        leaf = rules.pick(view, scratch, parameters, partition)
         if leaf < 0:
             break
         if not serve_leaf(view, scratch, parameters, leaf, partition):
-            skip_queue(view, scratch, parameters, leaf, partition)
+            rules.skip(view, scratch, parameters, leaf, partition)
     end_shares(view, scratch, parameters, partition)
     return scratch.counters[PLACED]

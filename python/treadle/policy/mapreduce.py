@@ -317,7 +317,9 @@ class ParallelismGate(Gate):
         give_workers(cluster, view, self.jobs, WorkerPolicy[chosen.mode.upper()])
         left = {job.application: max(job.workers - job.running, 0) for job in self.jobs}
         held = False
-        for at in _asks_of(view, left):
+        asks = [at for app in left for at in chain(view.rows, view.apps[app]["first_row"])]
+        # All maps, then reduces, which wait for the maps and would hold their workers.
+        for at in sorted(asks, key=lambda at: int(view.rows[at]["priority"]) == REDUCE):
             app = int(view.rows[at]["application"])
             wanted = max(int(view.rows[at]["count"]) - int(view.rows[at]["assumed"]), 0)
             quota = min(wanted, left[app])
@@ -326,9 +328,3 @@ class ParallelismGate(Gate):
             rows[at]["may"] = quota > 0
             held |= quota < wanted
         self.waits_for = "workers of MapReduce jobs" if held else ""
-
-
-def _asks_of(view: View, jobs: dict[int, int]) -> list[int]:
-    """Return the request rows of jobs: all maps, then reduces, which wait for the maps and would hold their workers."""
-    asks = [at for app in jobs for at in chain(view.rows, view.apps[app]["first_row"])]
-    return sorted(asks, key=lambda at: int(view.rows[at]["priority"]) == REDUCE)

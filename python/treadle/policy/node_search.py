@@ -7,13 +7,12 @@ from typing import Final
 import numpy as np
 from pydantic import Field, field_validator
 
-from treadle.compiled.array_types import F64, I64, U8, Records
+from treadle.compiled.array_types import I64, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find, pair
 from treadle.config.parts import Parameters
-from treadle.model.cluster import Cluster
 from treadle.model.tables import TOTAL, View
-from treadle.policy.node_sets import counts_own, in_set, is_restricted, may_use, set_of
+from treadle.policy.own_tags import counts_allow, in_set
 from treadle.policy.parts import Fit
 from treadle.policy.phoenix import Contention
 from treadle.policy.state import (
@@ -24,7 +23,6 @@ from treadle.policy.state import (
     INFEASIBLE_COUNT,
     INFEASIBLE_MAX,
     LARGEST,
-    LEAST,
     NODE_LOCAL,
     NOT_THERE,
     OFF_SWITCH,
@@ -49,17 +47,7 @@ class FirstFitParameters(Parameters):
     )
 
 
-class _Sparing(Fit):
-    """Base of fits that can spare nodes needed by contended classes."""
-
-    kept: Contention | None
-
-    def needs(self, cluster: Cluster) -> F64:
-        """Return for each node the contention of the classes that need it."""
-        return np.zeros(0) if self.kept is None else self.kept.needs(cluster)
-
-
-class FirstFit(_Sparing):
+class FirstFit(Fit):
     """The first node on which the ask fits, in the order of the RM's nodes."""
 
     def __init__(self, parameters: FirstFitParameters) -> None:
@@ -86,14 +74,6 @@ def dot_product(view: View, scratch: Scratch, row: int, node: int) -> float:
     return value
 
 
-@inner
-def locality_factor(view: View, parameters: DecideParameters, row: int, level: int) -> float:
-    """Return the factor of a score at a locality level: 1 for a requested node."""
-    if parameters.remote_penalty < 0.0 or view.rows[row].localities == 0 or level == NODE_LOCAL:
-        return 1.0
-    return 1.0 - parameters.remote_penalty
-
-
 class PackingParameters(Parameters):
     """Parameters of the fit `packing`."""
 
@@ -109,7 +89,7 @@ class PackingParameters(Parameters):
     )
 
 
-class Packing(_Sparing):
+class Packing(Fit):
     """The node whose free resources are most like the ask: the largest dot product among a window of nodes."""
 
     steps = "packing"
@@ -199,13 +179,16 @@ RULES: Final = {"keyed": 0, "packing": 1}
 def score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
     """Return the score of a request on a node with room: a custom part's, of the node or of both, or how well it packs.
 
-    A remote node has a penalty.
+    A remote node has a penalty, and contended classes' need for a node outweighs any score.
     """
+    value = 0.0
     if parameters.fit == 0:
-        return scratch.scores[row if len(scratch.scores) > 1 else 0, node]
+        value = scratch.scores[row if len(scratch.scores) > 1 else 0, node]
     if parameters.fit == 1:
-        return dot_product(view, scratch, row, node) * locality_factor(view, parameters, row, level)
-    return 0.0
+        value = dot_product(view, scratch, row, node)
+        if parameters.remote_penalty >= 0.0 and view.rows[row].localities > 0 and level != NODE_LOCAL:
+            value *= 1.0 - parameters.remote_penalty
+    return value - scratch.needs[node] * SCARCE if len(scratch.needs) > 0 else value
 
 
 DRAWS = 16
@@ -273,12 +256,31 @@ def level_of(view: View, row: int, node: int) -> int:
 
 
 @inner
+def set_of(scratch: Scratch, row: int) -> int:
+    """Return the set of nodes that a row may use, -1 for all: those of its constraints and a part's choice."""
+    return scratch.row_nodes[row] if len(scratch.row_nodes) > 0 else -1
+
+
+@inner
+def counts_own(scratch: Scratch, row: int) -> bool:
+    """Return whether a row's nodes depend on where its application's containers are."""
+    return len(scratch.tags.row_bounds) > 0 and scratch.tags.row_bounds[row] >= 0
+
+
+@inner
+def is_restricted(scratch: Scratch, row: int) -> bool:
+    """Return whether some nodes are excluded for a row."""
+    return set_of(scratch, row) >= 0 or counts_own(scratch, row)
+
+
+@inner
 def unwanted(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> int:
     """Return why the row may not use the node, whatever its free resources (`NodeReason`); 0 if it may."""
-    if not may_use(scratch, row, node):
-        chosen = set_of(scratch, row)
-        within = chosen < 0 or in_set(scratch.node_sets, chosen, node)
-        return NodeReason.OWN_TAGS if within else NodeReason.NOT_CHOSEN
+    chosen = set_of(scratch, row)
+    if chosen >= 0 and not in_set(scratch.node_sets, chosen, node):
+        return NodeReason.NOT_CHOSEN
+    if counts_own(scratch, row) and not counts_allow(scratch.node_sets, scratch.tags, row, node):
+        return NodeReason.OWN_TAGS
     app = view.rows[row].application
     if view.apps[app].blacklisted > 0:
         if find(view.blacklist, pair(app, view.nodes[node].name)) >= 0:
@@ -327,17 +329,6 @@ def position_of(open_nodes: Records, count: int, node: int) -> int:
 
 
 @inner
-def close_node(view: View, scratch: Scratch, node: int) -> None:
-    """Remove a node from the list if even the smallest request no longer fits."""
-    for r in range(len(view.counted)):
-        if scratch.bound[r] and scratch.available[node, r] < scratch.asks[LEAST, r]:
-            scratch.open_nodes[node].open = 0
-            at = position_of(scratch.open_nodes, scratch.counters[OPEN_NODES], node)
-            scratch.open_nodes[at].next = at + 1
-            return
-
-
-@inner
 def first_place(scratch: Scratch, chosen: int, place: int) -> int:
     """Return the first candidate at or after ``place``: a position in the list of open nodes (with path halving).
 
@@ -360,12 +351,6 @@ def first_place(scratch: Scratch, chosen: int, place: int) -> int:
         else:
             node += 1
     return wide
-
-
-@inner
-def needed(scratch: Scratch, node: int) -> float:
-    """Return the contention of a node's classes, in steps that outweigh any score; 0 if the fit ignores it."""
-    return scratch.needs[node] * SCARCE if len(scratch.needs) > 0 else 0.0
 
 
 @inner
@@ -408,11 +393,11 @@ def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, f
             if level > farthest or unwanted(view, scratch, parameters, row, node):
                 scratch.counters[UNWANTED] |= farthest == OFF_SWITCH
                 continue
-            spares = needed(scratch, node) > 0.0
+            spares = len(scratch.needs) > 0 and scratch.needs[node] > 0.0
             found += not spares
             spared += spares
             last = node
-            value = score(view, scratch, parameters, row, node, level) - needed(scratch, node)
+            value = score(view, scratch, parameters, row, node, level)
             nearer = level < best_level and (parameters.remote_penalty < 0.0 or best < 0)
             if nearer or (value > best_score and (level == best_level or parameters.remote_penalty >= 0.0)):
                 best, best_level, best_score = node, level, value
@@ -441,7 +426,7 @@ def scan_local(view: View, scratch: Scratch, parameters: DecideParameters, row: 
             good = scratch.open_nodes[node].open and fits(view, scratch, row, node)
             if good and level_of(view, row, node) == NODE_LOCAL and not unwanted(view, scratch, parameters, row, node):
                 found += 1
-                value = score(view, scratch, parameters, row, node, NODE_LOCAL) - needed(scratch, node)
+                value = score(view, scratch, parameters, row, node, NODE_LOCAL)
                 if best < 0 or value > best_score or (value == best_score and node < best):
                     best, best_score = node, value
             node = view.nodes[node].next_same_name
@@ -488,7 +473,7 @@ def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
 
 
 @inner
-def named_nodes_are_full(view: View, scratch: Scratch, row: int) -> bool:
+def named_nodes_are_full(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
     """Return whether the row may use none of the nodes that it names: then waiting for a nearer node is useless."""
     if not is_restricted(scratch, row):
         return False
@@ -496,7 +481,8 @@ def named_nodes_are_full(view: View, scratch: Scratch, row: int) -> bool:
     while place >= 0:
         node = view.first_node[view.places[place].name]
         while node >= 0:
-            if may_use(scratch, row, node):
+            why = unwanted(view, scratch, parameters, row, node)
+            if why != NodeReason.NOT_CHOSEN and why != NodeReason.OWN_TAGS:
                 return False
             node = view.nodes[node].next_same_name
         place = view.places[place].next
@@ -536,16 +522,6 @@ def restart_count(view: View, scratch: Scratch, parameters: DecideParameters, ro
         view.rows[row].waiting_since_ms = -1
 
 
-@inner
-def off_switch_delay(view: View, parameters: DecideParameters, row: int) -> float:
-    """Return how many opportunities must be missed before another node is allowed (as in YARN)."""
-    if parameters.rack_delay >= 0:
-        return min(parameters.cluster_nodes, parameters.node_delay + parameters.rack_delay)
-    asks = view.rows[row].count - view.rows[row].assumed
-    factor = min(view.rows[row].localities / parameters.cluster_nodes, 1.0)
-    return min(float(parameters.cluster_nodes), asks * factor)
-
-
 HELD_SCANNED_MAX: Final = 16
 """Maximum number of reserved nodes checked to explain a waiting request."""
 
@@ -576,38 +552,29 @@ def held_node(view: View, scratch: Scratch, parameters: DecideParameters, row: i
 
 
 @inner
-def wait(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
-    """Start or continue to wait for a nearer node if a farther one would fit (`WAIT`), else return `NO_NODE`."""
-    cursor = scratch.counters[CURSOR]
-    node = scan(view, scratch, parameters, row, np.int64(OFF_SWITCH))
-    scratch.counters[CURSOR] = cursor
-    if node < 0:
-        remember_nowhere(view, scratch, row)
-        return NO_NODE
-    if view.rows[row].waiting_since_ms < 0:
-        view.rows[row].waiting_since_ms = parameters.now_ms
-        view.rows[row].waiting_since_offers = scratch.counters[OFFERS]
-    # Like a pass of asynchronous scheduling, this cycle has offered the row every node with room once.
-    view.rows[row].waiting_since_offers -= scratch.counters[OPEN_NODES]
-    scratch.counters[DELAYED] = 1
-    return WAIT
+def choose_near(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
+    """Return a node that the row names or on such a rack; `NO_NODE` if it may go to any other, `WAIT` if not yet.
 
-
-@inner
-def choose_by_score(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
-    """Return the best of the nodes that the row names and of a window of all nodes, with a penalty for remote ones."""
-    near = scan_local(view, scratch, parameters, row)
-    node = scan(view, scratch, parameters, row, np.int64(OFF_SWITCH))
-    if node < 0:
-        remember_nowhere(view, scratch, row)
-        return near
-    if near >= 0:
-        level = level_of(view, row, node)
-        if score(view, scratch, parameters, row, near, NODE_LOCAL) >= score(
-            view, scratch, parameters, row, node, level
-        ):
-            return near
-    return node
+    How many opportunities must be missed before another node is allowed is as in YARN.
+    """
+    if scratch.rows[row].nearest == NODE_LOCAL:
+        node = scan_local(view, scratch, parameters, row)
+        if node >= 0:
+            return node
+        scratch.rows[row].nearest = RACK_LOCAL
+    missed = missed_opportunities(view, scratch, parameters, row)
+    if named_nodes_are_full(view, scratch, parameters, row):
+        missed = NO_WAIT
+    if scratch.rows[row].nearest == RACK_LOCAL and missed > min(parameters.cluster_nodes, parameters.node_delay):
+        node = scan(view, scratch, parameters, row, np.int64(RACK_LOCAL))
+        if node >= 0:
+            return node
+        scratch.rows[row].nearest = OFF_SWITCH
+    delay = float(parameters.node_delay + parameters.rack_delay)
+    if parameters.rack_delay < 0:
+        asks = view.rows[row].count - view.rows[row].assumed
+        delay = asks * min(view.rows[row].localities / parameters.cluster_nodes, 1.0)
+    return WAIT if not view.rows[row].relax or missed <= min(float(parameters.cluster_nodes), delay) else NO_NODE
 
 
 @inner
@@ -622,27 +589,30 @@ def choose_node(view: View, scratch: Scratch, parameters: DecideParameters, row:
         return node
     if scratch.counters[OPEN_NODES] == 0 or fits_nowhere(view, scratch, row):
         return NO_NODE
+    near = NO_NODE
     if parameters.remote_penalty >= 0.0 and view.rows[row].localities > 0:
-        return choose_by_score(view, scratch, parameters, row)
-    if view.rows[row].localities > 0 and not view.rows[row].constrained:
-        if scratch.rows[row].nearest == NODE_LOCAL:
-            node = scan_local(view, scratch, parameters, row)
-            if node >= 0:
-                return node
-            scratch.rows[row].nearest = RACK_LOCAL
-        missed = missed_opportunities(view, scratch, parameters, row)
-        if named_nodes_are_full(view, scratch, row):
-            missed = NO_WAIT
-        if scratch.rows[row].nearest == RACK_LOCAL and missed > min(parameters.cluster_nodes, parameters.node_delay):
-            node = scan(view, scratch, parameters, row, np.int64(RACK_LOCAL))
-            if node >= 0:
-                return node
-            scratch.rows[row].nearest = OFF_SWITCH
-        if not view.rows[row].relax or missed <= off_switch_delay(view, parameters, row):
-            return wait(view, scratch, parameters, row)
+        near = scan_local(view, scratch, parameters, row)
+    elif view.rows[row].localities > 0 and not view.rows[row].constrained:
+        near = choose_near(view, scratch, parameters, row)
+        if near >= 0:
+            return near
+    cursor = scratch.counters[CURSOR]
     node = scan(view, scratch, parameters, row, np.int64(OFF_SWITCH))
     if node < 0:
         remember_nowhere(view, scratch, row)
+        return near if near >= 0 else NO_NODE
+    if near >= 0:
+        near_score = score(view, scratch, parameters, row, near, NODE_LOCAL)
+        return near if near_score >= score(view, scratch, parameters, row, node, level_of(view, row, node)) else node
+    if near == WAIT:
+        scratch.counters[CURSOR] = cursor
+        if view.rows[row].waiting_since_ms < 0:
+            view.rows[row].waiting_since_ms = parameters.now_ms
+            view.rows[row].waiting_since_offers = scratch.counters[OFFERS]
+        # Like a pass of asynchronous scheduling, this cycle has offered the row every node with room once.
+        view.rows[row].waiting_since_offers -= scratch.counters[OPEN_NODES]
+        scratch.counters[DELAYED] = 1
+        return WAIT
     return node
 
 

@@ -112,7 +112,9 @@ class FairOrder(Order):
 
 @inner
 def wants(view: View, scratch: Scratch, app: int) -> bool:
-    """Return whether the application may still get containers in this cycle."""
+    """Return whether the application may still get containers in this cycle, other than for its AM."""
+    if view.apps[app].awaiting_am:
+        return False
     return scratch.apps[app].done == 0 and view.apps[app].pending > view.apps[app].assumed_count
 
 
@@ -146,49 +148,47 @@ def sift_down(view: View, scratch: Scratch, base: int, size: int, at: int) -> No
 
 
 @inner
-def build_heap(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> None:
-    """Build a heap of the leaf's applications with open requests."""
-    base, size = scratch.queues[leaf].first, 0
-    for at in range(base, scratch.queues[leaf + 1].first):
-        app = scratch.list[at].application
-        if not view.apps[app].awaiting_am and wants(view, scratch, app):
-            if follows_use(scratch.queues[leaf].order):
-                scratch.apps[app].key = key(view, scratch, leaf, app)
-            scratch.list[base + size].heap = app
-            size += 1
-    scratch.queues[leaf].heap_size = size
-    for at in range(size // 2 - 1, -1, -1):
-        sift_down(view, scratch, base, size, at)
-
-
-@inner
 def next_application(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> int:
     """Return the application to serve now, first those that await an AM container; -1 if the leaf has none."""
     last = scratch.queues[leaf + 1].first
     while scratch.queues[leaf].am_cursor < last:
         app = scratch.list[scratch.queues[leaf].am_cursor].application
-        if view.apps[app].awaiting_am and view.apps[app].assumed_count == 0 and wants(view, scratch, app):
+        starts = view.apps[app].awaiting_am and view.apps[app].assumed_count == 0
+        if starts and scratch.apps[app].done == 0 and view.apps[app].pending > 0:
             return app
         scratch.queues[leaf].am_cursor += 1
     if scratch.queues[leaf].order == LEVELS:
         return next_of_levels(view, scratch, leaf)
     if scratch.queues[leaf].order != FIFO:
-        return next_of_heap(view, scratch, parameters, leaf)
+        return next_of_heap(view, scratch, leaf)
     while scratch.queues[leaf].cursor < last:
         app = scratch.list[scratch.queues[leaf].cursor].application
-        if not view.apps[app].awaiting_am and wants(view, scratch, app):
+        if wants(view, scratch, app):
             return app
         scratch.queues[leaf].cursor += 1
     return -1
 
 
 @inner
-def next_of_heap(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> int:
-    """Return the application with the smallest key, after moving the one served last to its new position."""
+def next_of_heap(view: View, scratch: Scratch, leaf: int) -> int:
+    """Return the application with the smallest key, after moving the one served last to its new position.
+
+    The heap has the leaf's applications with open requests at the beginning.
+    """
+    base, follows = scratch.queues[leaf].first, follows_use(scratch.queues[leaf].order)
     if scratch.queues[leaf].heap_size < 0:
-        build_heap(view, scratch, parameters, leaf)
-    base = scratch.queues[leaf].first
-    if scratch.queues[leaf].heap_size > 0 and follows_use(scratch.queues[leaf].order):
+        size = 0
+        for at in range(base, scratch.queues[leaf + 1].first):
+            app = scratch.list[at].application
+            if wants(view, scratch, app):
+                if follows:
+                    scratch.apps[app].key = key(view, scratch, leaf, app)
+                scratch.list[base + size].heap = app
+                size += 1
+        scratch.queues[leaf].heap_size = size
+        for at in range(size // 2 - 1, -1, -1):
+            sift_down(view, scratch, base, size, at)
+    elif scratch.queues[leaf].heap_size > 0 and follows:
         head = scratch.list[base].heap
         scratch.apps[head].key = key(view, scratch, leaf, head)
         sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
@@ -214,39 +214,24 @@ def cluster_share(view: View, scratch: Scratch, app: int) -> float:
 
 
 @inner
-def is_in_band(view: View, scratch: Scratch, app: int, band: int) -> bool:
-    """Return whether the application is in a band and has open requests other than for its AM."""
-    return not view.apps[app].awaiting_am and scratch.apps[app].band == band and wants(view, scratch, app)
-
-
-@inner
-def first_band(view: View, scratch: Scratch, leaf: int) -> int:
-    """Return the smallest band of the leaf's applications with open requests; 0 if there is none."""
-    first, found = 0, False
-    for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
-        app = scratch.list[at].application
-        if not view.apps[app].awaiting_am and wants(view, scratch, app):
-            first = min(first, scratch.apps[app].band) if found else scratch.apps[app].band
-            found = True
-    return first
-
-
-@inner
 def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
     """List by level the open applications of the leaf's first band, and add up the usage of each level."""
     base, count = scratch.queues[leaf].first, len(scratch.weights)
-    band = first_band(view, scratch, leaf)
     levels = scratch.levels[leaf * count : (leaf + 1) * count]
     for level in range(count):
         levels[level].used = 0.0
         levels[level].end = 0
+    band = 1 << 62
     for at in range(base, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
-        level = int(min(max(scratch.apps[app].key, 0.0), count - 1.0))
         scratch.apps[app].share = cluster_share(view, scratch, app)
-        levels[level].used += scratch.apps[app].share
-        if is_in_band(view, scratch, app, band):
-            levels[level].end += 1
+        levels[level_of_key(scratch, app)].used += scratch.apps[app].share
+        if wants(view, scratch, app):
+            band = min(band, scratch.apps[app].band)
+    for at in range(base, scratch.queues[leaf + 1].first):
+        app = scratch.list[at].application
+        if scratch.apps[app].band == band and wants(view, scratch, app):
+            levels[level_of_key(scratch, app)].end += 1
     size = base
     for level in range(count):
         levels[level].cursor = size
@@ -254,11 +239,17 @@ def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
         levels[level].end = levels[level].cursor
     for at in range(base, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
-        if is_in_band(view, scratch, app, band):
-            level = int(min(max(scratch.apps[app].key, 0.0), count - 1.0))
+        if scratch.apps[app].band == band and wants(view, scratch, app):
+            level = level_of_key(scratch, app)
             scratch.list[levels[level].end].heap = app
             levels[level].end += 1
     scratch.queues[leaf].heap_size = size - base
+
+
+@inner
+def level_of_key(scratch: Scratch, app: int) -> int:
+    """Return an application's level: its key, within the levels that there are."""
+    return int(min(max(scratch.apps[app].key, 0.0), len(scratch.weights) - 1.0))
 
 
 @inner
@@ -267,41 +258,32 @@ def next_of_levels(view: View, scratch: Scratch, leaf: int) -> int:
 
     Levels share the usage of the leaf's first band. Once that band has no open requests, the next one forms the levels.
     """
-    if scratch.queues[leaf].heap_size < 0:
-        build_levels(view, scratch, leaf)
-    best = least_level(view, scratch, leaf)
-    if best < 0 and scratch.queues[leaf].heap_size > 0:
-        scratch.queues[leaf].served = -1
-        build_levels(view, scratch, leaf)
-        best = least_level(view, scratch, leaf)
-    at = leaf * len(scratch.weights) + best
-    served = -1 if best < 0 else scratch.list[scratch.levels[at].cursor].heap
-    scratch.queues[leaf].served = served
-    return served
-
-
-@inner
-def least_level(view: View, scratch: Scratch, leaf: int) -> int:
-    """Return the nonempty level with the least usage for its weight, or -1; count the last proposals first."""
-    count = len(scratch.weights)
+    count, weights, best = len(scratch.weights), scratch.weights, -1
     levels = scratch.levels[leaf * count : (leaf + 1) * count]
-    served = scratch.queues[leaf].served
-    if served >= 0:
-        share = cluster_share(view, scratch, served)
-        level = int(min(max(scratch.apps[served].key, 0.0), count - 1.0))
-        levels[level].used += share - scratch.apps[served].share
-        scratch.apps[served].share = share
-    best = -1
-    for level in range(count):
-        while levels[level].cursor < levels[level].end:
-            if wants(view, scratch, scratch.list[levels[level].cursor].heap):
-                break
-            levels[level].cursor += 1
-        if levels[level].cursor == levels[level].end:
-            continue
-        if best < 0 or levels[level].used / scratch.weights[level] < levels[best].used / scratch.weights[best]:
-            best = level
-    return best
+    while best < 0:
+        served = scratch.queues[leaf].served
+        if scratch.queues[leaf].heap_size < 0:
+            build_levels(view, scratch, leaf)
+        elif served >= 0:  # count its last proposals
+            share = cluster_share(view, scratch, served)
+            levels[level_of_key(scratch, served)].used += share - scratch.apps[served].share
+            scratch.apps[served].share = share
+        for level in range(count):
+            while levels[level].cursor < levels[level].end:
+                if wants(view, scratch, scratch.list[levels[level].cursor].heap):
+                    break
+                levels[level].cursor += 1
+            if levels[level].cursor == levels[level].end:
+                continue
+            if best < 0 or levels[level].used / weights[level] < levels[best].used / weights[best]:
+                best = level
+        if best < 0:
+            scratch.queues[leaf].served = -1
+            if scratch.queues[leaf].heap_size == 0:
+                return -1
+            scratch.queues[leaf].heap_size = -1
+    scratch.queues[leaf].served = scratch.list[levels[best].cursor].heap
+    return scratch.queues[leaf].served
 
 
 @inner
@@ -316,10 +298,9 @@ def application_after(scratch: Scratch, leaf: int, at: int) -> int:
         place = scratch.queues[leaf].cursor + at
         return scratch.list[place].application if place < scratch.queues[leaf + 1].first else -1
     if order == LEVELS:
-        count = len(scratch.weights)
-        level = int(min(max(scratch.apps[scratch.queues[leaf].served].key, 0.0), count - 1.0))
-        place = scratch.levels[leaf * count + level].cursor + at
-        return scratch.list[place].heap if place < scratch.levels[leaf * count + level].end else -1
+        level = leaf * len(scratch.weights) + level_of_key(scratch, scratch.queues[leaf].served)
+        place = scratch.levels[level].cursor + at
+        return scratch.list[place].heap if place < scratch.levels[level].end else -1
     return scratch.list[base + at].heap if at < scratch.queues[leaf].heap_size else -1
 
 

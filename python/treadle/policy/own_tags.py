@@ -12,7 +12,7 @@ import numpy as np
 
 from treadle.compiled.array_types import I32, U8, Records
 from treadle.compiled.functions import inner, tables
-from treadle.constraints import Choice, TagCount
+from treadle.constraints import Choice
 from treadle.model.classes import Classes
 from treadle.model.cluster import Cluster
 from treadle.model.tables import chain
@@ -60,17 +60,9 @@ def no_tags() -> OwnTags:
 
 
 @inner
-def bound_holds(node_sets: U8, tags: OwnTags, at: int, node: int) -> bool:
-    """Return whether a limit holds on a node now."""
-    chosen = tags.bounds[at].set
-    if chosen >= 0 and not (node_sets[chosen, node >> 3] >> (node & 7)) & 1:
-        return False
-    for place in range(tags.bounds[at].first, tags.bounds[at].first + tags.bounds[at].counters):
-        counter = tags.listed[place]
-        count = tags.at_rack[counter, tags.rack_of[node]] if tags.bounds[at].rack else tags.at_node[counter, node]
-        if count < tags.bounds[at].least or count > tags.bounds[at].most:
-            return False
-    return True
+def in_set(node_sets: U8, chosen: int, node: int) -> bool:
+    """Return whether a node is in a set, which has one bit per node."""
+    return bool((node_sets[chosen, node >> 3] >> (node & 7)) & 1)
 
 
 @inner
@@ -78,10 +70,14 @@ def counts_allow(node_sets: U8, tags: OwnTags, row: int, node: int) -> bool:
     """Return whether one of a row's alternatives holds on a node, proposals of this cycle included."""
     at, holds = tags.row_bounds[row], True
     while True:
-        holds = holds and bound_holds(node_sets, tags, at, node)
-        ends = tags.bounds[at].ends
-        if ends != GOES_ON:
-            if holds or ends == ENDS_ROW:
+        bound = tags.bounds[at]
+        holds = holds and (bound.set < 0 or in_set(node_sets, bound.set, node))
+        for place in range(bound.first, bound.first + bound.counters):
+            counter = tags.listed[place]
+            count = tags.at_rack[counter, tags.rack_of[node]] if bound.rack else tags.at_node[counter, node]
+            holds = holds and bound.least <= count <= bound.most
+        if bound.ends != GOES_ON:
+            if holds or bound.ends == ENDS_ROW:
                 return holds
             holds = True
         at += 1
@@ -219,13 +215,10 @@ def _bounds(
         if at < 0:
             return []
         one: list[tuple[int, ...]] = [(at, 0, 0, 0, 0, 0, GOES_ON)]
-        one += [_bound(application, count, counters, complete=complete) for count in alternative.counts]
+        for count in alternative.counts:
+            first, tags = counters.list(application, count.tags, ended=False)
+            least = count.least if complete else 0  # while some containers' tags are unknown, a low count says nothing
+            one.append((-1, least, count.most, first, tags, int(count.rack), GOES_ON))
         bounds += one[:-1]
         bounds.append((*one[-1][:-1], ENDS_ALTERNATIVE))
     return [*bounds[:-1], (*bounds[-1][:-1], ENDS_ROW)] if bounds else []
-
-
-def _bound(application: int, count: TagCount, counters: _Counters, *, complete: bool) -> tuple[int, ...]:
-    """Return a limit; while some containers' tags are unknown, a low count has no meaning."""
-    first, tags = counters.list(application, count.tags, ended=False)
-    return (-1, count.least if complete else 0, count.most, first, tags, int(count.rack), GOES_ON)

@@ -14,20 +14,19 @@ from typing import Any, Final
 import numpy as np
 from pydantic import Field
 
-from treadle.compiled.array_types import F64, I32, I64, Records
-from treadle.compiled.functions import inner, kernel
-from treadle.compiled.pair_map import find, pair
+from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import Parameters
 from treadle.config.settings import Settings
 from treadle.events import Event, LearnedState, Samples
 from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
-from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, View
-from treadle.policy.asks import headroom_under_maxima, is_over_limit, refused
+from treadle.model.tables import View
 from treadle.policy.shares.tree import Shares, ShareTree, no_tree
 from treadle.policy.work import Durations, Jobs, hinted_durations, observed_durations
 
 NEVER: Final = 1 << 62
+ACTIVE: Final = 1
+"""`treadle.events.ApplicationState.ACTIVE`."""
 
 
 class Keeper:
@@ -219,134 +218,8 @@ class Fit(PolicyPart):
 
     def needs(self, cluster: Cluster) -> F64:
         """Return for each node how contended its special resources are, if the fit spares such nodes; else empty."""
-        return np.zeros(0)
-
-
-STARTED: Final = -1
-"""``APPLICATION.master_since_ms`` of an application that has requested containers."""
-ACTIVE: Final = 1
-"""`treadle.events.ApplicationState.ACTIVE`."""
-
-
-@inner
-def waits_for_master(view: View, app: int) -> bool:
-    """Return whether an application's AM has no container, neither allocated nor proposed."""
-    if view.apps[app].state != ACTIVE or not view.apps[app].awaiting_am:
-        return False
-    return bool(view.apps[app].pending > view.apps[app].assumed_count and view.apps[app].first_row >= 0)
-
-
-@inner
-def is_starting(view: View, app: int, now_ms: int, timeout_ms: int) -> bool:
-    """Return whether an application's AM has its container, has requested nothing yet, and is not late."""
-    if view.apps[app].state != ACTIVE:
-        view.apps[app].master_since_ms = 0
-        return False
-    if view.apps[app].awaiting_am:
-        view.apps[app].master_since_ms = 0
-        return not waits_for_master(view, app)
-    if view.apps[app].pending > 0 or view.apps[app].first_group >= 0:
-        view.apps[app].master_since_ms = STARTED
-    if view.apps[app].master_since_ms == STARTED:
-        return False
-    # A clock that stepped back must not prolong the start.
-    if view.apps[app].master_since_ms == 0 or view.apps[app].master_since_ms > now_ms:
-        view.apps[app].master_since_ms = now_ms
-    return bool(now_ms - view.apps[app].master_since_ms < timeout_ms)
-
-
-@inner
-def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, decide: int) -> bool:
-    """Return whether an application's AM would stay within its queues' maxima and its user's limit."""
-    leaf, partition = view.apps[app].queue, view.rows[row].partition
-    if leaf < 0 or not view.limit_known[leaf, partition]:
-        return False
-    if view.apps[app].backoff_until > decide or view.rows[row].backoff_until > decide:
-        return False
-    user = find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
-    if user >= 0 and is_over_limit(view, totals, user, leaf, partition):
-        return False
-    headroom_under_maxima(view, headroom, leaf, partition)
-    return refused(view, headroom, 0, app, row, user) == 0
-
-
-@inner
-def master_fits_on(view: View, row: int, node: int, decide: int) -> bool:
-    """Return whether a node has room for an AM's row, and is not reserved for another one."""
-    if view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
-        return False
-    if view.nodes[node].backoff_until > decide or (view.nodes[node].hold_row >= 0 and view.nodes[node].hold_row != row):
-        return False
-    fits = True
-    for r in range(len(view.counted)):
-        free = view.node_amounts[node, FREE, r] - view.node_amounts[node, ASSUMED, r]
-        fits = fits and (not view.counted[r] or free >= view.capability[row, r])
-    return fits
-
-
-@inner
-def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
-    """Return whether some node has room for an AM's row.
-
-    ``nowhere`` has the last request without a node by partition, so that not every AM needs a search.
-    """
-    known, partition = True, view.rows[row].partition
-    for r in range(len(view.counted)):
-        known = known and view.capability[row, r] >= nowhere[partition, r]
-    if known:
-        return False
-    for node in range(len(view.nodes)):
-        if master_fits_on(view, row, node, decide):
-            return True
-    for r in range(len(view.counted)):
-        nowhere[partition, r] = view.capability[row, r]
-    return False
-
-
-@kernel
-def hold_masters(view: View, rows: Records, which: I32, now_ms: int, timeout_ms: int, waiting: I32, found: I64) -> None:
-    """Hold back and list the AMs without a container of some applications.
-
-    Writes to ``found`` their number, the number of starting AMs, and the time when the first of these is late (`NEVER`:
-    none starts).
-    """
-    found[0] = found[1] = 0
-    found[2] = NEVER
-    for app in which:
-        if is_starting(view, app, now_ms, timeout_ms):
-            found[1] += 1
-            if view.apps[app].master_since_ms > 0:
-                found[2] = min(found[2], view.apps[app].master_since_ms + timeout_ms)
-        if waits_for_master(view, app):
-            waiting[found[0]] = app
-            found[0] += 1
-            row = view.apps[app].first_row
-            while row >= 0:
-                rows[row].may = 0
-                row = view.rows[row].next
-
-
-@kernel
-def admit_masters(
-    view: View, rows: Records, waiting: I32, slots: int, decide: int, totals: F64, headroom: I64, nowhere: I64
-) -> bool:
-    """Admit the first ``slots`` AMs of a list; return whether this holds others back.
-
-    AMs whose queue or user is at its limit are skipped, so that they block no others. AMs for which no node has room
-    now are admitted additionally, since in this cycle they only get a node reserved.
-    """
-    for app in waiting:
-        if slots <= 0:
-            return True
-        first = view.apps[app].first_row
-        if not is_allowed(view, totals, headroom, app, first, decide):
-            continue
-        slots -= finds_node(view, nowhere, first, decide)
-        row = first
-        while row >= 0:
-            rows[row].may = 1
-            row = view.rows[row].next
-    return False
+        needs: F64 = np.zeros(0) if self.kept is None else self.kept.needs(cluster)
+        return needs
 
 
 class AllGate(Gate):

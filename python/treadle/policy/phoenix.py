@@ -187,7 +187,21 @@ class Contention(Keeper):
 
     def begin(self, jobs: Jobs) -> None:
         """Compute vector and waits."""
-        self.update(jobs.cluster, jobs.view, jobs.row_ms(), jobs.now_ms)
+        cluster, now_ms = jobs.cluster, jobs.now_ms
+        self.row_ms = jobs.row_ms()
+        self._note_waits(cluster, now_ms)
+        classes = cluster.classes
+        count = len(classes.wanted)
+        changed = self._changes_seen != classes.changes or len(self.ratio) != count
+        late = now_ms - self._at_ms >= REFRESH_MS or now_ms < self._at_ms
+        if not (changed or late or self._member.size <= CELLS_MAX):
+            return
+        if changed:
+            self._remember(cluster)
+        elapsed_ms = max(now_ms - self._at_ms, 0) if self._at_ms >= 0 else 0
+        self._at_ms = now_ms
+        self._measure(cluster, jobs.view, self.row_ms, now_ms)
+        self._learn(elapsed_ms)
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
         """Continue after a snapshot."""
@@ -206,23 +220,6 @@ class Contention(Keeper):
         self.passed_ms = grown(self.passed_ms, count, 0.0)
         self.since_ms = grown(self.since_ms, count, -1)
         self.given = grown(self.given, count, 0)
-
-    def update(self, cluster: Cluster, view: View, rows_ms: F64, now_ms: int) -> None:
-        """Compute vector and waits; ``rows_ms`` are the container durations of request rows, in ms."""
-        self.row_ms = rows_ms
-        self._note_waits(cluster, now_ms)
-        classes = cluster.classes
-        count = len(classes.wanted)
-        changed = self._changes_seen != classes.changes or len(self.ratio) != count
-        late = now_ms - self._at_ms >= REFRESH_MS or now_ms < self._at_ms
-        if not (changed or late or self._member.size <= CELLS_MAX):
-            return
-        if changed:
-            self._remember(cluster)
-        elapsed_ms = max(now_ms - self._at_ms, 0) if self._at_ms >= 0 else 0
-        self._at_ms = now_ms
-        self._measure(cluster, view, rows_ms, now_ms)
-        self._learn(elapsed_ms)
 
     def _measure(self, cluster: Cluster, view: View, rows_ms: F64, now_ms: int) -> None:
         """Compute demand over supply and the wait of each class."""
@@ -458,16 +455,13 @@ class PhoenixOrder(Order):
         own_ms = self._own_ms(jobs, len(key))
         starved = (contention.since_ms >= 0) & (jobs.now_ms - contention.since_ms >= self._set.max_wait_ms)
         slack_ms = self._set.slack_factor * own_ms
+        factor = self._set.bound_factor if self._set.reorder == "bounded" else np.inf
         for charges in (True, False):
             spent = starved[: len(key)] | (contention.passed_ms[: len(key)] > slack_ms)
-            order = waiting[arranged(work[waiting], contended[waiting], spent[waiting], self._factor)]
+            order = waiting[arranged(work[waiting], contended[waiting], spent[waiting], factor)]
             if charges:
                 self._charge(order, work, contention.fresh * own_ms)
         key[order] = np.arange(len(order))
-
-    @property
-    def _factor(self) -> float:
-        return self._set.bound_factor if self._set.reorder == "bounded" else np.inf
 
     def _contended(self, cluster: Cluster, count: int) -> F64:
         """Return for each application the contention of its most contended class with too long a wait, else 0."""

@@ -13,13 +13,13 @@ from treadle.config.parts import PART_KINDS, Part
 from treadle.config.settings import Settings
 from treadle.events import Event, LearnedState, Samples
 from treadle.model.carry import Carried
+from treadle.model.classes import ANY_NODE
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import PROPOSAL, Batch
 from treadle.model.tables import View
 from treadle.policy.loop import place
 from treadle.policy.node_search import RULES as FITS
 from treadle.policy.node_search import node_reasons
-from treadle.policy.node_sets import rows_bound
 from treadle.policy.orders import RULES as ORDERS
 from treadle.policy.own_tags import own_tags
 from treadle.policy.parts import Estimate, Fit, Gate, Keepers, Order, PolicyPart, Share
@@ -380,7 +380,11 @@ class Policy:
         """Set the nodes that requests may use, where constraints exclude some."""
         if not cluster.classes.active:
             return scratch
-        node_sets, row_nodes = cluster.classes.packed, rows_bound(cluster, view)
+        node_sets = cluster.classes.packed
+        row_nodes: I32 = np.array(cluster.classes.row_class[: len(view.rows)])
+        bound = np.flatnonzero(row_nodes >= 0)
+        masters = view.apps["awaiting_am"][view.rows["application"][bound]] == 1
+        row_nodes[bound[masters]] = ANY_NODE  # AMs may use any
         self._restricts = bool((row_nodes >= 0).any())
         return scratch._replace(
             tags=own_tags(cluster, cluster.assumed.proposals()),

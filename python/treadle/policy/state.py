@@ -469,13 +469,6 @@ def set_reason(scratch: Scratch, row: int, why: int) -> None:
     scratch.rows[row].age = 0
 
 
-@inner
-def close_row(scratch: Scratch, row: int, why: int) -> None:
-    """Exclude a request for the rest of the cycle."""
-    scratch.rows[row].done = 1
-    set_reason(scratch, row, why)
-
-
 def reasons(view: View, scratch: Scratch) -> Records:
     """Return ``why`` and ``age`` of each request row; `Reason.NEW` if no cycle has reached it."""
     reason_records = np.zeros(len(view.rows), [("why", "u1"), ("age", "u2")])

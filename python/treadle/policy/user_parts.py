@@ -285,14 +285,7 @@ class Calls:
         Raises:
             PartFailure: its constructor failed.
         """
-        try:
-            return self._watch(parameters.make)
-        except PartStoppedError as error:
-            raise PartFailure(part, parameters.label, "its constructor took too long", stopped=True) from error
-        except BaseException as error:
-            if interrupts(error):
-                raise
-            raise PartFailure(part, parameters.label, where(error, parameters.path)) from error
+        return self._run(part, parameters, parameters.make, 0)
 
     def ask(self, part: str, parameters: FilePart, function: Callable[[ClusterView], Any], view: ClusterView) -> Any:
         """Return the result of a part's method as a new array.
@@ -301,18 +294,22 @@ class Calls:
             PartFailure: it failed, or was stopped.
         """
         self.number += 1
-        label, number = parameters.label, self.number
-        if number == self._stop_at:
-            raise PartFailure(part, label, "was stopped here before", number, stopped=True)
+        if self.number == self._stop_at:
+            raise PartFailure(part, parameters.label, "was stopped here before", self.number, stopped=True)
+        call = partial(_array, function, view)  # a closure would outlive the call in its traceback
+        return self._run(part, parameters, call, self.number)
+
+    def _run(self, part: str, parameters: FilePart, call: Callable[[], Any], number: int) -> Any:
         try:
-            return self._watch(partial(_array, function, view))  # a closure would outlive the call in its traceback
+            return self._watch(call)
         except PartStoppedError as error:
-            text = f"{where(error, parameters.path).partition(': ')[0]}: took too long and was stopped"
-            raise PartFailure(part, label, text, number, stopped=True) from error
+            at = where(error, parameters.path).partition(": ")[0]
+            text = f"{at}: took too long and was stopped" if number else "its constructor took too long"
+            raise PartFailure(part, parameters.label, text, number, stopped=True) from error
         except BaseException as error:
             if interrupts(error):
                 raise
-            raise PartFailure(part, label, where(error, parameters.path), number) from error
+            raise PartFailure(part, parameters.label, where(error, parameters.path), number) from error
 
 
 def _array(function: Callable[[ClusterView], Any], view: ClusterView) -> Any:
@@ -339,21 +336,21 @@ class FromFile:
         """
         return scratch
 
-    def _ask(self, view: ClusterView) -> Any:
-        return self._calls.ask(self.part, self.parameters, self._function, view)
-
     def _wrong(self, text: str) -> PartFailure:
         text = f"{self._method} returned {text}; it must return {self._returns}"
         return PartFailure(self.part, self.parameters.label, text, self._calls.number)
 
-    def _numbers(self, view: ClusterView, *shapes: tuple[int, ...]) -> F64:
-        """Return the part's result, which must have one of these shapes."""
-        found = self._ask(view)
-        if found.dtype.kind not in "iuf":
+    def _array(self, view: ClusterView, kinds: str, *shapes: tuple[int, ...]) -> Any:
+        """Return the part's result, which must be of one of these kinds of numbers and have one of these shapes."""
+        found = self._calls.ask(self.part, self.parameters, self._function, view)
+        if found.dtype.kind not in kinds:
             raise self._wrong(f"an array of {found.dtype}")
         if found.shape not in shapes:
             raise self._wrong(f"shape {found.shape} instead of {' or '.join(map(str, shapes))}")
-        numbers: F64 = found.astype(np.float64)
+        return found
+
+    def _numbers(self, view: ClusterView, *shapes: tuple[int, ...]) -> F64:
+        numbers: F64 = self._array(view, "iuf", *shapes).astype(np.float64)
         return numbers
 
     def _keys(self, view: ClusterView, *shapes: tuple[int, ...]) -> F64:
@@ -371,12 +368,8 @@ class FileGate(FromFile, Gate):
 
     def fill(self, view: ClusterView, scratch: Scratch) -> Scratch:
         """Set which request rows may be served."""
-        found, rows = self._ask(view), len(view.requests)
-        if found.dtype != np.bool_:
-            raise self._wrong(f"an array of {found.dtype}")
-        if found.shape != (rows,):
-            raise self._wrong(f"shape {found.shape} instead of {(rows,)}")
-        scratch.rows["may"][:rows] = found
+        rows = len(view.requests)
+        scratch.rows["may"][:rows] = self._array(view, "b", (rows,))
         return scratch
 
 

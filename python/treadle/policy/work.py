@@ -56,20 +56,30 @@ class Durations(NamedTuple):
     """Number of groups."""
 
 
+@inner
+def hint_group(view: View, hint: int) -> int:
+    """Return the group of a hint's tasks, or -1."""
+    if view.hints[hint].priority < 0:
+        return -1
+    return find(view.group_index, group_key(view.hints[hint].application, view.hints[hint].priority))
+
+
+@inner
+def set_duration(view: View, found: Durations, hint: int, duration_ms: float) -> None:
+    """Set the duration of a hint's request row and task group."""
+    if view.hints[hint].row >= 0:
+        found.rows_ms[view.hints[hint].row] = duration_ms
+    group = hint_group(view, hint)
+    if group >= 0:
+        found.groups_ms[group] = duration_ms
+
+
 @kernel
 def hinted_durations(view: View, found: Durations) -> None:
     """Set hinted durations: for a request row from its key, for a task group from any of its keys."""
-    rows_ms, groups_ms = found.rows_ms, found.groups_ms
     for at in range(found.hints):
-        app = view.hints[at].application
-        if app < 0 or view.hints[at].duration_ms < 0:
-            continue
-        if view.hints[at].row >= 0:
-            rows_ms[view.hints[at].row] = view.hints[at].duration_ms
-        if view.hints[at].priority >= 0:
-            group = find(view.group_index, group_key(app, view.hints[at].priority))
-            if group >= 0:
-                groups_ms[group] = view.hints[at].duration_ms
+        if view.hints[at].application >= 0 and view.hints[at].duration_ms >= 0:
+            set_duration(view, found, at, float(view.hints[at].duration_ms))
 
 
 @inner
@@ -160,14 +170,6 @@ def add_asks(view: View, found: Durations, totals: F64, work: F64, time_ms: F64)
             left_ms = view.rows[row].count * or_default(found.rows_ms[row], found.default_ms)
             time_ms[app] += left_ms
             work[app] += left_ms * demand_of(view.capability, row, totals)
-
-
-@inner
-def hint_group(view: View, hint: int) -> int:
-    """Return the group of a hint's tasks, or -1."""
-    if view.hints[hint].priority < 0:
-        return -1
-    return find(view.group_index, group_key(view.hints[hint].application, view.hints[hint].priority))
 
 
 @inner

@@ -232,19 +232,6 @@ def move(shares: Shares, at: int, child: int, speed: float) -> None:
 
 
 @inner
-def take_back(shares: Shares, at: int, child: int) -> None:
-    """Remove a child from its group's rates."""
-    filled = shares.filled
-    shares.fill[at].rising -= shares.fill[child].moves
-    shares.fill[child].moves, shares.fill[child].speed = 0, 0.0
-    for r in range(len(shares.resources)):
-        filled[at, HAS_RATE, r] = max(filled[at, HAS_RATE, r] - filled[child, GIVEN, r], 0.0)
-        filled[at, REAL_RATE, r] = max(filled[at, REAL_RATE, r] - filled[child, REAL_GIVEN, r], 0.0)
-        filled[child, GIVEN, r] = filled[child, REAL_GIVEN, r] = 0.0
-    set_due(shares, child, NEVER)
-
-
-@inner
 def set_due(shares: Shares, child: int, due: float) -> None:
     """Set when a child changes next, by its parent's clock."""
     parent = shares.nodes[child].parent
@@ -327,11 +314,18 @@ def follow(shares: Shares, time: float) -> None:
 @inner
 def child_changes(shares: Shares, at: int, child: int, jumped: bool) -> bool:
     """Apply a child's change; return whether the group's vector has jumped."""
-    nodes = shares.fill
+    nodes, filled = shares.fill, shares.filled
     stalls = not nodes[child].blocked and nodes[child].share_rate <= NEAR
     if jumped or stalls or nodes[at].level_rate == 0.0 or (nodes[child].blocked and nodes[at].rising <= 1):
         return rebuild_synced(shares, at)
-    take_back(shares, at, child)
+    # no longer in its group's rates
+    nodes[at].rising -= nodes[child].moves
+    nodes[child].moves, nodes[child].speed = 0, 0.0
+    for r in range(len(shares.resources)):
+        filled[at, HAS_RATE, r] = max(filled[at, HAS_RATE, r] - filled[child, GIVEN, r], 0.0)
+        filled[at, REAL_RATE, r] = max(filled[at, REAL_RATE, r] - filled[child, REAL_GIVEN, r], 0.0)
+        filled[child, GIVEN, r] = filled[child, REAL_GIVEN, r] = 0.0
+    set_due(shares, child, NEVER)
     if not nodes[child].blocked:
         move(shares, at, child, abs(shares.nodes[child].weight) / nodes[child].share_rate)
     replay_due(shares, child)
@@ -356,13 +350,7 @@ def rebuild_synced(shares: Shares, at: int) -> bool:
 
 
 STEPS: Final = 2.0**36
-"""Distances to aims are rounded to multiples of 1 / STEPS."""
-
-RARELY: Final = 50
-"""Aims are recomputed once the cycles' work, in scanned requests and nodes, is this multiple of the computation's."""
-
-DECIDES: Final = 6000
-"""Fixed cost of a cycle, in the same unit."""
+"""Distances to aims, weighted shares and deficits are rounded to multiples of 1 / STEPS, so that ties are exact."""
 
 REACHED: Final = 1.0 - 1e-9
 """An aim counts as reached from this fraction on, because of rounding."""
@@ -372,16 +360,6 @@ REACHED: Final = 1.0 - 1e-9
 def aims_there(shares: Shares, parameters: DecideParameters, partition: int) -> bool:
     """Return whether leaves have aims in a partition; in a lent one the tree decides alone."""
     return partition < len(shares.aims) and not parameters.lends
-
-
-@inner
-def is_due(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> bool:
-    """Add a cycle's work; return whether leaves have aims that are cheap to recompute relative to it."""
-    shares, asks = scratch.shares, scratch.queues[len(view.queues)].first_open
-    if not aims_there(shares, parameters, partition):
-        return False
-    shares.unaimed[partition] += DECIDES + asks + len(view.nodes)
-    return bool(shares.unaimed[partition] >= RARELY * (asks + 8 * len(shares.nodes) + 16 * shares.counters[EVENTS]))
 
 
 @inner
@@ -503,30 +481,29 @@ def begin_aims(view: View, scratch: Scratch, partition: int) -> bool:
 
 @inner
 def enter_aim(view: View, scratch: Scratch, at: int, partition: int) -> None:
-    """Compute the distance of a node to its aim; enter it in the tournament if it is a leaf that may be served."""
+    """Compute a node's rank by the distance to its aim, the smallest goes first; enter it if it may be served.
+
+    Leaves that are more than one container above their aims are not ranked.
+    """
     shares = scratch.shares
     shares.matches[len(shares.nodes) + at].owed = -1
     if not shares.nodes[at].leaf:
         return
-    goal, step = max(shares.aims[partition, at, AIM], shares.nodes[at].entitled), shares.aims[partition, at, STEP]
-    used, queue = 0.0, shares.nodes[at].queue
+    entitled, step = shares.nodes[at].entitled, shares.aims[partition, at, STEP]
+    goal, used, queue = max(shares.aims[partition, at, AIM], entitled), 0.0, shares.nodes[at].queue
     for r in range(len(view.counted)):
         if step == 0.0 or shares.aims[partition, at, AIMS + r] > 0.0:
             amount = view.limit_amounts[queue, partition, USED, r] + view.limit_amounts[queue, partition, ASSUMED, r]
             used = max(used, amount * scratch.rates[PARTITION, r])
     shares.nodes[at].wait = NEVER
     if goal > 0.0 and used < (goal + step) * REACHED:
-        shares.nodes[at].wait = floor(turn(used, step, shares.nodes[at].entitled, goal) * STEPS + 0.5)
+        if (used + step) * REACHED <= entitled:
+            turn = used / entitled
+        else:
+            turn = 1.0 + ((used + step) * REACHED > goal) + (used >= goal * REACHED) + used / goal
+        shares.nodes[at].wait = floor(turn * STEPS + 0.5)
         if shares.nodes[at].asks > 0:
             shares.matches[len(shares.nodes) + at].owed = at
-
-
-@inner
-def turn(used: float, step: float, entitled: float, goal: float) -> float:
-    """Return the rank of a leaf that is at most one container above its aim; the smallest goes first."""
-    if (used + step) * REACHED <= entitled:
-        return used / entitled
-    return 1.0 + ((used + step) * REACHED > goal) + (used >= goal * REACHED) + used / goal
 
 
 @inner

@@ -25,12 +25,16 @@ def dominant_share(view: View, scratch: Scratch, queue: int, partition: int, kin
 
 
 @inner
-def is_owed_more(view: View, scratch: Scratch, a: int, b: int) -> bool:
-    """Return whether queue ``a`` is served before its sibling ``b``.
+def comes_before(view: View, scratch: Scratch, parameters: DecideParameters, a: int, b: int) -> bool:
+    """Return whether queue ``a`` is served before its sibling ``b``: by a custom part's keys, or by guarantees.
 
     Queues with a guarantee come before queues without. If both are under their guarantee, or both at or above it, the
     higher priority wins; then the smaller used / guaranteed; then the larger guarantee; then the smaller index.
     """
+    if parameters.keyed_queues:
+        if scratch.queues[a].key != scratch.queues[b].key:
+            return scratch.queues[a].key < scratch.queues[b].key
+        return a < b
     guaranteed_a, guaranteed_b = scratch.queues[a].guaranteed_share, scratch.queues[b].guaranteed_share
     if (guaranteed_a > 0.0) != (guaranteed_b > 0.0):
         return guaranteed_a > 0.0
@@ -45,16 +49,6 @@ def is_owed_more(view: View, scratch: Scratch, a: int, b: int) -> bool:
     if guaranteed_a != guaranteed_b:
         return guaranteed_a > guaranteed_b
     return a < b
-
-
-@inner
-def comes_before(view: View, scratch: Scratch, parameters: DecideParameters, a: int, b: int) -> bool:
-    """Return whether queue ``a`` is served before its sibling ``b``: by guarantees, or by a custom part's keys."""
-    if parameters.keyed_queues:
-        if scratch.queues[a].key != scratch.queues[b].key:
-            return scratch.queues[a].key < scratch.queues[b].key
-        return a < b
-    return is_owed_more(view, scratch, a, b)
 
 
 @inner
@@ -114,9 +108,9 @@ def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, 
 @inner
 def skip_queue(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> None:
     """Exclude a leaf for the rest of the cycle."""
-    add_live(view, scratch, leaf, -1)
     queue = leaf
     while queue >= 0:
+        scratch.queues[queue].live -= 1
         if scratch.queues[queue].live == 0:
             replay(view, scratch, parameters, queue)
         queue = view.queues[queue].parent
@@ -131,15 +125,6 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
     while not view.queues[queue].leaf:
         queue = scratch.turns[2 * view.queues[queue].first_child + 1]
     return queue
-
-
-@inner
-def add_live(view: View, scratch: Scratch, leaf: int, more: int) -> None:
-    """Add 1 or -1 to the number of live leaves of a leaf and the queues above."""
-    queue = leaf
-    while queue >= 0:
-        scratch.queues[queue].live += more
-        queue = view.queues[queue].parent
 
 
 class CapacityShare(Share):

@@ -17,7 +17,8 @@ from pydantic import Field
 from treadle.compiled.functions import inner
 from treadle.model.tables import View
 from treadle.policy.parts import Share
-from treadle.policy.shares.hdrf import STEPS, first_child, weigh_children
+from treadle.policy.shares.aims import STEPS
+from treadle.policy.shares.hdrf import enter, first_child, weigh_children
 from treadle.policy.shares.none import begin as begin_heads
 from treadle.policy.shares.none import first_leaf, replay_head
 from treadle.policy.shares.tree import BLOCKED, NEVER, UNITS, VIRTUAL_TIME, WEIGHTS, Shares, ShareTree, TreeParameters
@@ -52,27 +53,20 @@ def is_owed_more(shares: Shares, a: int, b: int) -> bool:
 
 
 @inner
-def overtaken_at(shares: Shares, winner: int, loser: int) -> float:
-    """Return the virtual time at which the loser of a match overtakes the winner."""
-    if winner < 0 or loser < 0 or shares.nodes[loser].weight <= shares.nodes[winner].weight:
-        return NEVER
-    faster = shares.nodes[loser].weight - max(shares.nodes[winner].weight, 0.0)
-    if faster <= 0.0:
-        return NEVER
-    later = (deficit(shares, winner) - deficit(shares, loser)) / faster
-    return float(shares.clock[VIRTUAL_TIME] + max(later, 1.0 / STEPS))
-
-
-@inner
 def play_deficit(shares: Shares, match: int) -> None:
-    """Decide a match by the winners of the two before it, and compute how long the result holds."""
+    """Decide a match by the winners of the two before it, and compute when the loser overtakes the winner."""
     base, count = 2 * shares.nodes[0].first_child, shares.nodes[0].child_count
     left, right = shares.matches[base + 2 * match].owed, shares.matches[base + 2 * match + 1].owed
     if is_owed_more(shares, right, left):
         winner, loser = right, left
     else:
         winner, loser = left, right
-    deadline = overtaken_at(shares, winner, loser)
+    deadline, faster = NEVER, 0.0
+    if winner >= 0 and loser >= 0:
+        faster = shares.nodes[loser].weight - max(shares.nodes[winner].weight, 0.0)
+    if faster > 0.0:
+        later = (deficit(shares, winner) - deficit(shares, loser)) / faster
+        deadline = shares.clock[VIRTUAL_TIME] + max(later, 1.0 / STEPS)
     for before in range(2 * match, 2 * match + 2):
         if before < count:
             deadline = min(deadline, shares.matches[base + before].deadline)
@@ -83,10 +77,7 @@ def play_deficit(shares: Shares, match: int) -> None:
 @inner
 def replay_deficit(shares: Shares, at: int) -> None:
     """Repeat the matches of a leaf."""
-    place = shares.nodes[0].child_count + at - shares.nodes[0].first_child
-    entered = -1 if shares.nodes[at].kind == BLOCKED else at
-    shares.matches[2 * shares.nodes[0].first_child + place].owed = entered
-    match = place >> 1
+    match = enter(shares, at) >> 1
     while match >= 1:
         play_deficit(shares, match)
         match >>= 1
@@ -128,26 +119,16 @@ def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition:
         if scratch.queues[shares.nodes[at].queue].live == 0:
             shares.deficits[partition, at] = 0.0
         shares.nodes[at].key = shares.deficits[partition, at]
-        blocked = shares.nodes[at].kind == BLOCKED
-        if not blocked:
+        if shares.nodes[at].kind != BLOCKED:
             shares.clock[WEIGHTS] += max(shares.nodes[at].weight, 0.0)
-        shares.matches[2 * first + count + at - first].owed = -1 if blocked else at
+        enter(shares, at)
     for match in range(count - 1, 0, -1):
         play_deficit(shares, match)
-    shares.clock[UNITS] = capacity_units(scratch)
-
-
-@inner
-def capacity_units(scratch: Scratch) -> float:
-    """Return the partition's capacity: with slots, how many of the smallest request fit; else 1."""
-    shares = scratch.shares
-    if not shares.slots:
-        return 1.0
-    units = NEVER
+    shares.clock[UNITS] = NEVER if shares.slots else 1.0
     for r in range(len(shares.resources)):
-        if shares.resources[r].asked and scratch.rates[PARTITION, r] > 0.0:
-            units = min(units, 1.0 / (scratch.rates[PARTITION, r] * shares.resources[r].least))
-    return units
+        if shares.slots and shares.resources[r].asked and scratch.rates[PARTITION, r] > 0.0:
+            fit = 1.0 / (scratch.rates[PARTITION, r] * shares.resources[r].least)  # of the smallest request
+            shares.clock[UNITS] = min(shares.clock[UNITS], fit)
 
 
 @inner
@@ -190,7 +171,7 @@ def end(view: View, scratch: Scratch, parameters: DecideParameters, partition: i
 def is_bounded(shares: Shares) -> bool:
     """Return whether the largest deficit is below kappa x capacity, so that the order alone may decide."""
     catch_up(shares)
-    best = shares.matches[2 * shares.nodes[0].first_child + 1].owed if shares.nodes[0].child_count else -1
+    best = first_child(shares, 0)
     return best < 0 or rounded(shares, best) < shares.kappa * shares.clock[UNITS] * STEPS
 
 

@@ -12,16 +12,18 @@ weights, which counts only then.
 from __future__ import annotations
 
 from math import floor
+from typing import Final
 
 from pydantic import Field
 
 from treadle.compiled.functions import inner
 from treadle.model.tables import ASSUMED, GUARANTEED, USED, View
 from treadle.policy.parts import Share
-from treadle.policy.shares.aims import aims_there, begin_aims, find_aims, is_due, nearest, replay_aim
+from treadle.policy.shares.aims import STEPS, aims_there, begin_aims, find_aims, nearest, replay_aim
 from treadle.policy.shares.tree import (
     AIMS_AT,
     BLOCKED,
+    EVENTS,
     FROM_QUEUE,
     LAST,
     OWED,
@@ -33,8 +35,11 @@ from treadle.policy.shares.tree import (
 )
 from treadle.policy.state import PARTITION, DecideParameters, Scratch
 
-STEPS = 2.0**36
-"""Weighted shares are rounded to multiples of 1 / STEPS, so that ties are exact."""
+RARELY: Final = 50
+"""Aims are recomputed once the cycles' work, in scanned requests and nodes, is this multiple of the computation's."""
+
+DECIDES: Final = 6000
+"""Fixed cost of a cycle, in the same unit."""
 
 NOTHING = 2.0**-48
 """Rounding errors of a share of 0 are below this."""
@@ -160,18 +165,13 @@ def add_part(shares: Shares, at: int, rescale: bool) -> None:
 
 
 @inner
-def remove_part(shares: Shares, at: int) -> None:
-    """Subtract a node's vector from its parent's sum."""
-    parent, kind = shares.nodes[at].parent, shares.nodes[at].sum
-    for r in range(len(shares.resources)):
-        if shares.resources[r].counts:
-            shares.vectors[parent, kind, r] -= shares.vectors[at, PART, r]
-
-
-@inner
 def aim(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Compute the leaves' aims, if due."""
-    if is_due(view, scratch, parameters, partition):
+    """Add the cycle's work; compute the leaves' aims if there are any and this is cheap relative to it."""
+    if not aims_there(scratch.shares, parameters, partition):
+        return
+    shares, asks = scratch.shares, scratch.queues[len(view.queues)].first_open
+    shares.unaimed[partition] += DECIDES + asks + len(view.nodes)
+    if shares.unaimed[partition] >= RARELY * (asks + 8 * len(shares.nodes) + 16 * shares.counters[EVENTS]):
         weigh(view, scratch, partition)
         find_aims(view, scratch, parameters, partition)
 
@@ -229,11 +229,14 @@ def update(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int
     measure_leaf(view, scratch, leaf, partition)
     blocked, at = shares.nodes[leaf].asks <= 0, leaf
     while at > 0:
-        remove_part(shares, at)
+        parent, kind = shares.nodes[at].parent, shares.nodes[at].sum
+        for r in range(len(shares.resources)):
+            if shares.resources[r].counts:
+                shares.vectors[parent, kind, r] -= shares.vectors[at, PART, r]
         set_rank(shares, at, blocked)
         add_part(shares, at, rescale)
         replay(shares, at)
-        at = shares.nodes[at].parent
+        at = parent
         blocked = measure_group(shares, at, rescale) < 0
 
 

@@ -76,6 +76,16 @@ def update(view: View, scratch: Scratch, parameters: DecideParameters, at: int, 
 
 
 @inner
+def skip(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
+    """Exclude a leaf queue for the rest of the cycle: none of its requests can be placed."""
+    if parameters.walks_queues:
+        capacity.skip_queue(view, scratch, parameters, leaf)
+    else:
+        scratch.shares.nodes[scratch.shares.leaf_node[leaf]].asks = 0
+        update(view, scratch, parameters, scratch.shares.leaf_node[leaf], partition)
+
+
+@inner
 def end(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Save the state that the next computation continues from."""
     if parameters.share == 1:

@@ -59,7 +59,7 @@ SHARE_NODE: Final = np.dtype(
         ("weight", "f8"),  # fraction of its siblings' weights
         ("given", "f8"),  # weight in the tree, or FROM_QUEUE
         ("entitled", "f8"),  # share given by the weights on its path
-        ("wait", "f8"),  # leaf: its rank by aim (`treadle.policy.shares.aims.turn`), in steps; `NEVER`: by the tree
+        ("wait", "f8"),  # leaf: its rank by aim (`treadle.policy.shares.aims`), in steps; `NEVER`: by the tree
         ("served_rank", "f8"),  # group: the highest rank of a served child; -1: none
         ("asks", "i8"),  # leaf: upper bound of the containers that it can still get
         ("parent", "i4"),

@@ -10,26 +10,30 @@ from pydantic import Field
 
 from treadle.compiled.array_types import F64, Records
 from treadle.compiled.functions import inner, kernel, tables
-from treadle.compiled.pair_map import find
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
-from treadle.model.containers import group_key
 from treadle.model.tables import View
 from treadle.policy.parts import Estimate, Keepers, ObservedParameters
 from treadle.policy.slearn.table import NONE, PilotKeeper, Sampled, is_of_stage
 from treadle.policy.state import UNBOUNDED
-from treadle.policy.work import Durations, hinted_durations, observed_durations
+from treadle.policy.work import Durations, hinted_durations, observed_durations, set_duration
 
 ERROR_MIN: Final = 1e-3
 """Lower bound of the relative error of an estimate."""
 
 
 @inner
-def joined(pilots_ms: float, pilot_error: float, hint_ms: float, hint_error: float) -> float:
-    """Return the combination of two estimates: the mean of their logarithms, weighted by inverse variance."""
-    weight = 1.0 / max(pilot_error, ERROR_MIN) ** 2
+def joined(view: View, sampled: Sampled, app: int, hint: int, default_error: float) -> float:
+    """Return the combination of pilots and a hint: the mean of their logarithms, weighted by inverse variance.
+
+    ``default_error`` is that of a hint without a deviation.
+    """
+    hint_ms = float(view.hints[hint].duration_ms)
+    hint_error = view.hints[hint].deviation_ms / hint_ms if view.hints[hint].deviation_ms >= 0 else default_error
+    weight = 1.0 / max(sampled.jobs[app].pilot_error, ERROR_MIN) ** 2
     hint_weight = 1.0 / max(hint_error, ERROR_MIN) ** 2
-    return exp((weight * log(max(pilots_ms, 1.0)) + hint_weight * log(hint_ms)) / (weight + hint_weight))
+    logs = weight * log(max(sampled.jobs[app].pilot_mean_ms, 1.0)) + hint_weight * log(hint_ms)
+    return exp(logs / (weight + hint_weight))
 
 
 @inner
@@ -56,18 +60,8 @@ def join_hints(view: View, sampled: Sampled, default_error: float, found: Durati
     """Combine pilots' means with hints for the same keys; ``default_error`` applies to hints without a deviation."""
     for at in range(found.hints):
         app, priority = view.hints[at].application, view.hints[at].priority
-        if priority < 0 or view.hints[at].duration_ms <= 0 or not is_sampled(sampled, app, priority):
-            continue
-        hint_ms = float(view.hints[at].duration_ms)
-        error = default_error
-        if view.hints[at].deviation_ms >= 0:
-            error = view.hints[at].deviation_ms / hint_ms
-        joint_ms = joined(sampled.jobs[app].pilot_mean_ms, sampled.jobs[app].pilot_error, hint_ms, error)
-        if view.hints[at].row >= 0:
-            found.rows_ms[view.hints[at].row] = joint_ms
-        group = find(view.group_index, group_key(app, priority))
-        if group >= 0:
-            found.groups_ms[group] = joint_ms
+        if priority >= 0 and view.hints[at].duration_ms > 0 and is_sampled(sampled, app, priority):
+            set_duration(view, found, at, joined(view, sampled, app, at, default_error))
 
 
 Z90: Final = 1.6449
@@ -174,13 +168,9 @@ def correction(view: View, sampled: Sampled, app: int, default_error: float) -> 
     stage, pilots_ms = stage_hint(view, sampled, app), sampled.jobs[app].pilot_mean_ms
     if stage < 0:
         return 1.0
-    hint_ms = float(view.hints[stage].duration_ms)
     if default_error > 0.0:
-        error = default_error
-        if view.hints[stage].deviation_ms >= 0:
-            error = view.hints[stage].deviation_ms / hint_ms
-        pilots_ms = joined(pilots_ms, sampled.jobs[app].pilot_error, hint_ms, error)
-    return pilots_ms / hint_ms
+        pilots_ms = joined(view, sampled, app, stage, default_error)
+    return pilots_ms / float(view.hints[stage].duration_ms)
 
 
 @kernel
@@ -194,17 +184,9 @@ def scale_hints(view: View, sampled: Sampled, default_error: float, factors: F64
         factors[app] = correction(view, sampled, app, default_error)
     for at in range(found.hints):
         app, priority = view.hints[at].application, view.hints[at].priority
-        if app < 0 or view.hints[at].duration_ms < 0:
-            continue
-        if is_sampled(sampled, app, priority):
-            continue
-        hint_ms[at] = view.hints[at].duration_ms * factors[app]
-        if view.hints[at].row >= 0:
-            found.rows_ms[view.hints[at].row] = hint_ms[at]
-        if priority >= 0:
-            group = find(view.group_index, group_key(app, priority))
-            if group >= 0:
-                found.groups_ms[group] = hint_ms[at]
+        if app >= 0 and view.hints[at].duration_ms >= 0 and not is_sampled(sampled, app, priority):
+            hint_ms[at] = view.hints[at].duration_ms * factors[app]
+            set_duration(view, found, at, hint_ms[at])
 
 
 @inner

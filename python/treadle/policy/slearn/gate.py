@@ -12,15 +12,17 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import Field
 
-from treadle.compiled.array_types import F64, I32, Records
+from treadle.compiled.array_types import F64, I32, I64, Records
 from treadle.compiled.functions import inner, kernel
-from treadle.compiled.pair_map import find
+from treadle.compiled.pair_map import find, pair
 from treadle.config.parts import Parameters
 from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
 from treadle.model.containers import GONE, group_key
-from treadle.model.tables import View
-from treadle.policy.parts import ACTIVE, NEVER, Gate, Keeper, admit_masters, hold_masters
+from treadle.model.tables import MAX_PARTITIONS, View
+from treadle.policy.asks import headroom_under_maxima, is_over_limit, refused
+from treadle.policy.parts import ACTIVE, NEVER, Gate, Keeper
+from treadle.policy.reserve import missing_share
 from treadle.policy.slearn.estimates import (
     Z90,
     History,
@@ -55,26 +57,6 @@ VARIATION: Final = 0.5
 The same as `treadle_lab.estimators.VARIATION`."""
 VARIATION_DEGREES: Final = 2.0
 """Degrees of freedom of that default (`treadle_lab.estimators.VARIATION_DEGREES`)."""
-
-
-@kernel
-def take_ended(
-    apps: Records, jobs: Records, which: I32, now_ms: int, new: Records, percents: F64, normalised: F64
-) -> int:
-    """List the ratios and normalised completion times of the ended jobs among some sampled ones.
-
-    Their rows become those of new jobs. Returns the length of both lists.
-    """
-    count = 0
-    for app in which:
-        if apps[app].state != GONE or jobs[app].sampling == UNKNOWN:
-            continue
-        if jobs[app].pilot_percent > 0.0 and apps[app].container_ms > 0.0:
-            percents[count] = jobs[app].pilot_percent
-            normalised[count] = max(now_ms - apps[app].submit_time_ms, 0) / apps[app].container_ms
-            count += 1
-        jobs[app] = new[0]
-    return count
 
 
 @inner
@@ -115,26 +97,19 @@ def pending_of(view: View, sampled: Sampled, app: int) -> tuple[int, int]:
 
 
 @inner
-def asked_again(view: View, sampled: Sampled, app: int) -> int:
-    """Return how many maps with a successful exit are repeated, from requested, running and ended ones."""
-    count, row = 0, view.apps[app].first_row
-    while row >= 0:
-        if view.rows[row].priority == FAILED_MAP:
-            count += view.rows[row].count
-        row = view.rows[row].next
-    group = find(view.group_index, group_key(app, FAILED_MAP))
-    count += view.groups[group].running + view.groups[group].ended if group >= 0 else 0
-    return count - sampled.jobs[app].ended_badly
-
-
-@inner
 def take_back_failed(view: View, sampled: Sampled, app: int) -> None:
     """Discard one pilot measurement for each map that is requested again.
 
     A failed map may exit with status 0 like a successful one: only the repeated request shows the failure. The pilot is
     unknown, so the others' mean stays; if all have failed, there is no measurement.
     """
-    failures = asked_again(view, sampled, app)
+    failures, row = -sampled.jobs[app].ended_badly, view.apps[app].first_row
+    while row >= 0:
+        if view.rows[row].priority == FAILED_MAP:
+            failures += view.rows[row].count
+        row = view.rows[row].next
+    group = find(view.group_index, group_key(app, FAILED_MAP))
+    failures += view.groups[group].running + view.groups[group].ended if group >= 0 else 0
     more = min(failures - sampled.jobs[app].failures, sampled.jobs[app].pilots_ended)
     sampled.jobs[app].failures = max(failures, sampled.jobs[app].failures)
     if more <= 0:
@@ -436,17 +411,102 @@ def hold_back(
     return due_ms
 
 
+STARTED: Final = -1
+"""``APPLICATION.master_since_ms`` of an application that has requested containers."""
+
+
 @kernel
-def release_held(rows: Records) -> int:
-    """Admit only held rows; return their number."""
-    count = 0
-    for row in range(len(rows)):
-        rows[row].may = rows[row].held
-        if rows[row].held:
-            rows[row].quota = UNBOUNDED
-            rows[row].done = rows[row].random = 0
-            count += 1
-    return count
+def hold_masters(view: View, rows: Records, which: I32, now_ms: int, timeout_ms: int, waiting: I32, found: I64) -> None:
+    """Hold back and list the AMs without a container, neither allocated nor proposed, of some applications.
+
+    Writes to ``found`` their number, the number of starting AMs, and the time when the first of these is late (`NEVER`:
+    none starts). An AM starts from its container to its first request, unless it is late.
+    """
+    found[0] = found[1] = 0
+    found[2] = NEVER
+    for app in which:
+        row, since_ms = view.apps[app].first_row, view.apps[app].master_since_ms
+        if view.apps[app].state != ACTIVE:
+            since_ms = 0
+        elif view.apps[app].awaiting_am:
+            since_ms = 0
+            if row >= 0 and view.apps[app].pending > view.apps[app].assumed_count:
+                waiting[found[0]] = app
+                found[0] += 1
+                while row >= 0:
+                    rows[row].may = 0
+                    row = view.rows[row].next
+            else:
+                found[1] += 1
+        elif since_ms == STARTED or view.apps[app].pending > 0 or view.apps[app].first_group >= 0:
+            since_ms = STARTED
+        else:
+            # A clock that stepped back must not prolong the start.
+            since_ms = now_ms if since_ms == 0 or since_ms > now_ms else since_ms
+            if now_ms - since_ms < timeout_ms:
+                found[1] += 1
+                found[2] = min(found[2], since_ms + timeout_ms)
+        view.apps[app].master_since_ms = since_ms
+
+
+@inner
+def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, decide: int) -> bool:
+    """Return whether an application's AM would stay within its queues' maxima and its user's limit."""
+    leaf, partition = view.apps[app].queue, view.rows[row].partition
+    if leaf < 0 or not view.limit_known[leaf, partition]:
+        return False
+    if view.apps[app].backoff_until > decide or view.rows[row].backoff_until > decide:
+        return False
+    user = find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
+    if user >= 0 and is_over_limit(view, totals, user, leaf, partition):
+        return False
+    headroom_under_maxima(view, headroom, leaf, partition)
+    return refused(view, headroom, 0, app, row, user) == 0
+
+
+@inner
+def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
+    """Return whether some node has room for an AM's row, and is not reserved for another one.
+
+    ``nowhere`` has the last request without a node by partition, so that not every AM needs a search.
+    """
+    known, partition = True, view.rows[row].partition
+    for r in range(len(view.counted)):
+        known = known and view.capability[row, r] >= nowhere[partition, r]
+    if known:
+        return False
+    for node in range(len(view.nodes)):
+        usable = view.nodes[node].state == 1 and view.nodes[node].partition == partition
+        usable = usable and view.nodes[node].backoff_until <= decide
+        usable = usable and (view.nodes[node].hold_row < 0 or view.nodes[node].hold_row == row)
+        if usable and missing_share(view, row, node) == 0.0:
+            return True
+    for r in range(len(view.counted)):
+        nowhere[partition, r] = view.capability[row, r]
+    return False
+
+
+@kernel
+def admit_masters(
+    view: View, rows: Records, waiting: I32, slots: int, decide: int, totals: F64, headroom: I64, nowhere: I64
+) -> bool:
+    """Admit the first ``slots`` AMs of a list; return whether this holds others back.
+
+    AMs whose queue or user is at its limit are skipped, so that they block no others. AMs for which no node has room
+    now are admitted additionally, since in this cycle they only get a node reserved.
+    """
+    for app in waiting:
+        if slots <= 0:
+            return True
+        first = view.apps[app].first_row
+        if not is_allowed(view, totals, headroom, app, first, decide):
+            continue
+        slots -= finds_node(view, nowhere, first, decide)
+        row = first
+        while row >= 0:
+            rows[row].may = 1
+            row = view.rows[row].next
+    return False
 
 
 START: Final = (3.0, 2.0, 4.0)
@@ -615,7 +675,11 @@ class PilotsGate(Gate):
 
     def open_for_idle(self, rows: Records) -> bool:
         """Admit only held rows."""
-        return bool(release_held(rows))
+        held = rows["held"] == 1
+        rows["may"] = held
+        rows["quota"][held] = UNBOUNDED
+        rows["done"][held] = rows["random"][held] = 0
+        return bool(held.any())
 
     def _start_masters(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> int:
         """Limit the number of starting AMs, first come first served; return the time (ms) of the next check."""
@@ -633,12 +697,16 @@ class PilotsGate(Gate):
         return late_ms if held else NEVER
 
     def _learn(self, apps: Records, jobs: Records, which: I32, now_ms: int) -> None:
-        """Report the result of ended jobs to the ratio."""
-        percents, normalised = np.empty(len(which)), np.empty(len(which))
-        count = take_ended(apps, jobs, which, now_ms, NEW, percents, normalised)
+        """Report ratio and normalised completion time of ended jobs; their rows become those of new jobs."""
+        ended = which[apps["state"][which] == GONE]
+        ended = ended[jobs["sampling"][ended] != UNKNOWN]
+        measured = ended[(jobs["pilot_percent"][ended] > 0.0) & (apps["container_ms"][ended] > 0.0)]
+        took_ms = np.maximum(now_ms - apps["submit_time_ms"][measured], 0)
+        normalised = took_ms / apps["container_ms"][measured]
         if self._ratio is not None:
-            for percent, score in zip(percents[:count].tolist(), normalised[:count].tolist(), strict=True):
+            for percent, score in zip(jobs["pilot_percent"][measured].tolist(), normalised.tolist(), strict=True):
                 self._ratio.ended(percent, score)
+        jobs[ended] = NEW[0]
 
 
 def _holds_back(view: View, rows: Records) -> bool:

@@ -35,11 +35,7 @@ class Sampling(IntEnum):
     THIN = 3
 
 
-# `Sampling` as integers for kernels.
-UNKNOWN: Final = 0
-RUNS_PILOTS: Final = 1
-OPEN: Final = 2
-THIN: Final = 3
+UNKNOWN, RUNS_PILOTS, OPEN, THIN = map(int, Sampling)
 
 MAPS: Final = 0
 """``JOB.sampled_stage`` of a MapReduce job."""
@@ -163,15 +159,6 @@ def note_effects(apps: Records, groups: Records, sampled: Sampled, effects: Reco
             note_pilot(sampled, groups[group].application, effects[i].task, groups[group].priority)
         elif effects[i].did == ENDED:
             note_end(apps, groups, sampled, effects, i, mapreduce)
-
-
-@kernel
-def forget_groups(groups: Records, ended: Records) -> None:
-    """Clear the counts of task groups that the model has dropped."""
-    for group in range(len(groups)):
-        if groups[group].application < 0:
-            ended[group].ended = 0
-            ended[group].ended_ms = 0
 
 
 @kernel
@@ -324,20 +311,16 @@ def _add_ended(event: events.Samples, at: int, apps: ApplicationTable, tasks: Ta
         return
     app, stage = int(event.application[at]), int(event.stage[at])
     priority = MAP if stage == MAPS else 3 * stage - 1
-    one = np.ones(1, np.int64)
-    flag = np.zeros(1, np.uint8)
-    step = events.Containers(
-        container=-one,
-        application=np.full(1, app, np.int32),
-        priority=np.full(1, priority, np.int32),
-        node=np.full(1, -1, np.int32),
-        event=flag + np.uint8(ContainerEvent.COMPLETED),
-        time_ms=one * round(mean_ms),
-        created_ms=0 * one,
-        exit_status=np.zeros(1, np.int32),
-        by_treadle=flag,
-        am=flag,
-        capability=np.zeros((1, tasks.amounts.shape[1]), np.int64),
+    step = events.filled(
+        events.Containers,
+        1,
+        tasks.amounts.shape[1],
+        container=-1,
+        application=app,
+        priority=priority,
+        node=-1,
+        event=int(ContainerEvent.COMPLETED),
+        time_ms=round(mean_ms),
     )
     tasks.apply(step, apps, -1)  # creates their group if necessary
     group = tasks.index.find(app, priority)
@@ -375,7 +358,8 @@ class PilotKeeper(Keeper):
                 mapreduce = cluster.names.index_of("MAPREDUCE")
                 note_effects(cluster.apps.at, tasks.at, self.fit(cluster), tasks.effects, mapreduce)
             case events.Applications() if bool((event.state == int(ApplicationState.GONE)).any()):
-                forget_groups(tasks.at[: tasks.size], self.fit(cluster).ended)
+                dropped = np.flatnonzero(tasks.at["application"][: tasks.size] < 0)
+                self.fit(cluster).ended[dropped] = np.zeros((), SUMS)
 
     def apply(self, event: events.Samples | events.LearnedState, cluster: Cluster) -> None:
         """Restore the samples of an earlier engine; raises `ModelError` for an invalid number."""
