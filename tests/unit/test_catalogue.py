@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from treadle.config import parts as config_parts
 from treadle.config.parts import DEFAULTS, PART_KINDS, PartRegistry, Traits
 from treadle.config.settings import default_settings, with_parts
 from treadle.model.applications import APPLICATION
@@ -79,14 +81,15 @@ def test_the_parts_that_do_as_the_resource_manager_says_are_the_default_ones() -
     assert follows == {part: DEFAULTS[part] for part in ("gate", "share", "order")}
 
 
-def test_a_part_of_which_nothing_is_said_overrides() -> None:
+def test_a_part_of_which_nothing_is_said_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = PartRegistry()
     for part in PART_KINDS:
         registry.register(part, DEFAULTS[part])(lambda parameters: parameters)
     policy = default_settings(registry).policy
     assert policy.overrides_guarantees() and policy.overrides_order() and policy.holds_back()
     registry.register("share", "meek", traits=Traits(overrides=False))(lambda parameters: parameters)
-    assert not with_parts(default_settings(registry), {"share": "meek"}, registry).policy.overrides_guarantees()
+    monkeypatch.setattr(config_parts.PARTS, "_kinds", registry._kinds)
+    assert not with_parts(default_settings(), {"share": "meek"}).policy.overrides_guarantees()
 
 
 def test_parts_are_chosen_by_kind_with_parameters_or_without() -> None:

@@ -30,19 +30,20 @@ class Packed(Parameters):
 
 
 @pytest.fixture
-def parts() -> PartRegistry:
+def parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few parts, instead of the registered ones."""
     registry = PartRegistry()
     for part, kind in DEFAULTS.items():
         if part != "fit":
             registry.register(part, kind)(lambda parameters: parameters)
     registry.register("fit", "first_fit")(lambda parameters: parameters)
     registry.register("fit", "packing", Packed)(lambda parameters, *rest: (parameters, rest))
-    return registry
+    monkeypatch.setattr(PARTS, "_kinds", registry._kinds)
 
 
-def problems(text: str, parts: PartRegistry) -> list[str]:
+def problems(text: str) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        parse_settings("conf/t.yaml", text, parts)
+        parse_settings("conf/t.yaml", text)
     return caught.value.lines()
 
 
@@ -50,13 +51,15 @@ KEYS_OF_POLICY = "estimate, fit, gate, ignore_priority, order, share"
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "policy:\n", "policy: {}\nengine_reservation:\n", "{}"])
-def test_what_is_left_out_has_its_default(text: str, parts: PartRegistry) -> None:
-    assert parse_settings("f", text, parts) == default_settings(parts)
+@pytest.mark.usefixtures("parts")
+def test_what_is_left_out_has_its_default(text: str) -> None:
+    assert parse_settings("f", text) == default_settings()
 
 
-def test_settings_are_taken(parts: PartRegistry) -> None:
+@pytest.mark.usefixtures("parts")
+def test_settings_are_taken() -> None:
     text = "policy: {fit: {kind: packing, window: 8, weight: 1}}\nengine_reservation: {nodes_max: 0}\nseed: 3\n"
-    settings = parse_settings("f", text, parts)
+    settings = parse_settings("f", text)
     assert settings.policy.fit.parameters == Packed(window=8, weight=1.0)
     assert settings.policy.fit.make("x") == (Packed(window=8, weight=1.0), ("x",))
     held = settings.engine_reservation
@@ -118,8 +121,9 @@ KINDS = "clock, cpu, disk, mem, net, os, other"
         ("\tseed: 1\n", "1: not YAML: found character '\\t' that cannot start any token"),
     ],
 )
-def test_an_error_says_line_field_and_what_is_allowed(text: str, said: str, parts: PartRegistry) -> None:
-    assert problems(text, parts) == [f"conf/t.yaml:{said}"]
+@pytest.mark.usefixtures("parts")
+def test_an_error_says_line_field_and_what_is_allowed(text: str, said: str) -> None:
+    assert problems(text) == [f"conf/t.yaml:{said}"]
 
 
 def test_a_misspelt_key_of_a_tree_is_reported_with_the_keys_of_its_node() -> None:
@@ -131,19 +135,21 @@ def test_a_misspelt_key_of_a_tree_is_reported_with_the_keys_of_its_node() -> Non
         assert problems(text, PARTS) == [expected]
 
 
-def test_everything_wrong_is_reported_at_once(parts: PartRegistry) -> None:
-    found = problems("seed: x\npolicy:\n  share: {kind: drf}\nin_flight: {timeout_ms: 1}\n", parts)
+@pytest.mark.usefixtures("parts")
+def test_everything_wrong_is_reported_at_once() -> None:
+    found = problems("seed: x\npolicy:\n  share: {kind: drf}\nin_flight: {timeout_ms: 1}\n")
     assert [line.split(": ")[1] for line in found] == ["seed", "policy.share.kind", "in_flight.timeout_ms"]
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path: Path, parts: PartRegistry) -> None:
+@pytest.mark.usefixtures("parts")
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     absent = tmp_path / "absent.yaml"
     with pytest.raises(ConfigError, match=r"absent\.yaml: cannot be read: No such file"):
-        read_settings(absent, parts)
+        read_settings(absent)
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"# fine\nseed: \xff\n")
     with pytest.raises(ConfigError, match=r"binary\.yaml:2: not UTF-8"):
-        read_settings(binary, parts)
+        read_settings(binary)
 
 
 @pytest.mark.parametrize(
@@ -165,28 +171,30 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, parts: PartRegistry
     ],
     ids=range(15),
 )
+@pytest.mark.usefixtures("parts")
 def test_what_would_take_long_or_end_with_a_stack_trace_is_refused(
-    text: str, line: str, parts: PartRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(yaml_nodes, "NODES_MAX", NODES)  # of as many as there may be each takes seconds
-    (said,) = problems(text, parts)
+    (said,) = problems(text)
     assert said.startswith("conf/t.yaml:")
     assert line in said
     assert "\n" not in said
     file = written(tmp_path / "t.yaml", text)
     with pytest.raises(ConfigError) as caught:
-        read_settings(file, parts)
+        read_settings(file)
     assert line in caught.value.lines()[0]
     assert peek_source(file) is None
 
 
-def test_only_regular_files_are_read(tmp_path: Path, parts: PartRegistry) -> None:
+@pytest.mark.usefixtures("parts")
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
     """Nothing waits for a pipe, and nothing reads a device to its end."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for file in (pipe, Path("/dev/zero")):
         with pytest.raises(ConfigError, match="cannot be read: not a regular file"):
-            read_settings(file, parts)
+            read_settings(file)
         assert peek_source(file) is None
 
 
@@ -208,9 +216,10 @@ def test_the_files_of_parts_are_looked_at_within_bounds(tmp_path: Path) -> None:
     assert peek_source(file) is None, "an alias may stand for a text of any length"
 
 
-def test_what_is_written_is_the_defaults(parts: PartRegistry) -> None:
-    text = default_yaml(parts)
-    assert parse_settings("f", text, parts) == default_settings(parts)
+@pytest.mark.usefixtures("parts")
+def test_what_is_written_is_the_defaults() -> None:
+    text = default_yaml()
+    assert parse_settings("f", text) == default_settings()
     assert "    # How many.\n    window: 64\n" in text
     assert "    # or kind: first_fit\n" in text
     for part in PART_KINDS:

@@ -280,6 +280,8 @@ def test_policy_check_checks_the_roster_and_shows_it(treadle_yaml: Path, cli: Cl
     treadle_yaml.write_text("engines:\n  service:\n    fallback: batch\n", encoding="utf-8")
     error = cli(["policy", "check", str(treadle_yaml)], 2).err
     assert f"{treadle_yaml}:3: engines.service.fallback: 'batch' is not one of none" in error
+    treadle_yaml.write_text("engines:\n  one: {policy: {ignore_priority: true}}\n", encoding="utf-8")
+    assert cli(["policy", "check", str(treadle_yaml)]).out.endswith(" estimate=none ignore_priority\n")
 
 
 def test_a_part_from_a_file_in_an_entry_is_tried_out_and_among_what_settings_were_read_from(

@@ -210,6 +210,9 @@ def test_pilots_whose_durations_nobody_goes_by_are_not_right(estimate: str, tmp_
     assert "set policy.estimate" in error
     file.write_text("policy: {gate: {kind: pilots}, order: {kind: srpt}, estimate: {kind: observed}}\n")
     assert run(["policy", "check", str(file)]) == 0
+    own = written(tmp_path / "mine.py", "")
+    file.write_text(f"policy: {{gate: {{kind: pilots}}, estimate: {{kind: file, path: {own}, class: Mine}}}}\n")
+    policy_use.refuse_missing(file)  # the class may know durations
 
 
 @pytest.mark.parametrize(

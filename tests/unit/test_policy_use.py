@@ -13,7 +13,7 @@ from tests.support.files import written
 from treadle.admin import policy_use
 from treadle.cli.main import run
 from treadle.config.reader import parse_settings
-from treadle.config.text import History, default_yaml, section_values, with_sections, without_section
+from treadle.config.text import History, default_yaml, section_values, with_sections
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.shipped import ready_made
@@ -101,7 +101,7 @@ def test_every_policy_goes_into_the_file_with_all_settings_and_out_again(name: s
     changed = with_sections("t.yaml", WHOLE, other, ["policy"])
     assert section_values(changed) == section_values(WHOLE) | {"policy": section_values(other)["policy"]}
     assert with_sections("t.yaml", changed, WHOLE, ["policy"]) == WHOLE
-    comments = [line for line in without_section("t.yaml", WHOLE, "policy").splitlines() if line.startswith("#")]
+    comments = [line for line in with_sections("t.yaml", WHOLE, "", ["policy"]).splitlines() if line.startswith("#")]
     assert [line for line in changed.splitlines() if line.startswith("#")] == comments
 
 
@@ -123,7 +123,7 @@ def test_a_policy_goes_into_any_way_to_write_a_file(text: str) -> None:
     changed = with_sections("t.yaml", text, HDRF, ["policy"])
     assert section_values(changed) == section_values(text) | {"policy": section_values(HDRF)["policy"]}
     assert parse_settings("t.yaml", changed).policy.share.kind.name == "hdrf"
-    kept = [line for line in without_section("t.yaml", text, "policy").splitlines() if line.strip()]
+    kept = [line for line in with_sections("t.yaml", text, "", ["policy"]).splitlines() if line.strip()]
     assert [line for line in changed.splitlines() if line in kept] == kept
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 from treadle import __version__
 from treadle.admin.plan import CLASS, CLASS_KEY, DEFAULT_PREFIX, PREFIX, installed_user, settings_in
 from treadle.admin.site_files import read_site, settings_of
-from treadle.config.parts import DEFAULTS, PartRegistry
+from treadle.config.parts import DEFAULTS
 from treadle.config.reader import check_settings
 from treadle.config.trust import EXPLAIN_SOCKET, reason_against, state_folders, trusted_owners, user_name
 from treadle.config.yaml_nodes import YamlDocument
@@ -73,8 +73,6 @@ class Facts:
     yarn: str | None = None
     """Hadoop's command."""
     java_given: Path | None = None
-    parts: PartRegistry | None = None
-    """The parts that a policy may have, by which treadle.yaml is judged; None: it is not."""
     site_trouble: str = field(default="", init=False)
     """Why yarn-site.xml could not be read, once `settings` has been asked for."""
     queues_trouble: str = field(default="", init=False)
@@ -290,10 +288,11 @@ def _engine_settings(facts: Facts) -> Iterator[Finding]:
     if not config.is_file():
         yield Finding("fail", f"{config} is not there", f"write it, or unset {PREFIX}config.file")
         return
-    if facts.parts is None:
-        return
+    from treadle.policy.catalogue import register_parts  # only here: it imports numba
+
+    register_parts()
     try:
-        check_settings(config, facts.parts)
+        check_settings(config)
     except ConfigError as error:
         for line in str(error).splitlines():
             yield Finding("fail", line, "correct it: no sidecar starts with it (treadle policy check shows more)")

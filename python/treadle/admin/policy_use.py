@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -21,10 +21,9 @@ import yaml
 
 from treadle.admin.plan import put
 from treadle.config.part_files import idle_parts, missing
-from treadle.config.parts import PART_KINDS
-from treadle.config.reader import parse_roster, parse_settings, peek_source, read_roster, warnings_of
-from treadle.config.settings import KEYS, OWN_KEYS, SECTIONS, Settings
-from treadle.config.text import History, Version, section_values, with_absolute_paths, with_sections, without_section
+from treadle.config.reader import check_settings, parse_roster, peek_source
+from treadle.config.settings import KEYS, SECTIONS, Settings
+from treadle.config.text import History, Version, section_values, with_absolute_paths, with_sections
 from treadle.config.trust import reason_against, trusted_owners
 from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.errors import ConfigError, UserError, unknown
@@ -296,17 +295,15 @@ def refuse_missing(file: Path) -> None:
 def unused(file: Path) -> list[str]:
     """Return which settings of a treadle.yaml are not used, and which parts of its policy do less than they seem to."""
     text = text_of(file)
-    lines = [
-        line for at, each in _followed(text) for line in idle_parts(_without_code(each).policy, _with_code(each), at)
-    ]
-    return [*warnings_of(YamlDocument(str(file), text)), *(_placed(file, text, line) for line in dict.fromkeys(lines))]
+    settings = check_settings(file, text)
+    lines = dict.fromkeys(line for at, each in _followed(settings) for line in idle_parts(each.policy, at))
+    return [*settings.warnings, *(_placed(file, text, line) for line in lines)]
 
 
 def unrecorded(file: Path) -> list[str]:
     """Return why nothing will be recorded: `record.folder` is none that a sidecar uses."""
-    text = text_of(file)
-    texts = (text, *(each for _, each in _followed(text)))
-    folders = dict.fromkeys(parse_settings("", _without_policies(file, each)).record.folder for each in texts)
+    settings = check_settings(file)
+    folders = dict.fromkeys(each.record.folder for each in (settings, *settings.entries.values()))
     reasons = [_why_not_recorded(Path(folder)) if folder else "" for folder in folders]
     return [f"{file}: record.folder: {reason}, or nothing is recorded" for reason in reasons if reason]
 
@@ -496,11 +493,9 @@ def change_back(target: Path, number: int | None) -> Change:
 
 def _refuse_missing(file: Path, target: Path, text: str) -> None:
     """Refuse a policy that depends on a section that the file lacks, before it runs and does less than intended."""
-    lines: list[str] = []
-    for at, each in _followed(text):
-        base = parse_settings(str(target), _without_policies(target, each))
-        settings = replace(base, policy=_without_code(each).policy)
-        lines += [line for line in missing(settings, at) if line not in lines]
+    with_sections(str(target), text, text, ["policy"])  # refuses a text that no other policy could be put into
+    followed = _followed(check_settings(target, text))
+    lines = dict.fromkeys(line for at, each in followed for line in missing(each, at))
     if lines:
         here = file == target
         lines_shown = [_placed(file, text, line) if here else f"{file}: {line}" for line in lines]
@@ -514,61 +509,24 @@ def _placed(file: Path, text: str, line: str) -> str:
     return f"{file}{f':{at}' if at else ''}: {line}"
 
 
-def _without_policies(file: Path, text: str) -> str:
-    """Return a text without the sections that may name files with code, for which others are taken at their word."""
-    return without_section(str(file), without_section(str(file), text, "policy"), "engines")
-
-
-def _followed(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each policy's position in a text, and a text of the settings that apply to it: one for each entry."""
-    values = section_values(text)
-    entries = values.get("engines") or {}
-    if not entries:
-        yield "policy", text
-    for name, entry in entries.items():
-        merged = values | (entry or {})
-        followed = {key: value for key, value in merged.items() if key in OWN_KEYS}
-        at = f"engines.{name}.policy" if "policy" in (entry or {}) else "policy"
-        yield at, yaml.safe_dump(followed, sort_keys=False) if followed else ""
+def _followed(settings: Settings) -> Iterator[tuple[str, Settings]]:
+    """Yield each policy's position in a treadle.yaml, and the settings that apply to it: one for each entry."""
+    if not settings.entries:
+        yield "policy", settings
+    for name, own in settings.entries.items():
+        yield "policy" if own.policy is settings.policy else f"engines.{name}.policy", own
 
 
 def policies_of_engines(file: Path) -> dict[str, str]:
     """Return the name of each engine's policy in a treadle.yaml that is right, by engine; empty without a roster."""
-    text = text_of(file)
-    names = {}
-    for (_, each), entry in zip(_followed(text), section_values(text).get("engines") or {}, strict=False):
-        chosen = _parts(each)
-        policy, code = _without_code(each).policy, _with_code(each)
-        parts = {part: f"{Path(str(chosen[part].get('path'))).name}:{chosen[part].get('class')}" for part in code}
-        names[entry] = " ".join(f"{part}={parts.get(part) or getattr(policy, part).label}" for part in PART_KINDS)
-    return {engine.name: names[engine.entry_name] for engine in read_roster(file)}
-
-
-def _without_code(text: str) -> Settings:
-    """Return the policy of a text that is right, with the default part for each that is from a user's file."""
-    code = _with_code(text)
-    parts = {part: value for part, value in _parts(text).items() if part not in code}
-    return parse_settings("", yaml.safe_dump({"policy": parts}))
-
-
-def _with_code(text: str) -> set[str]:
-    """Return which parts of a text's policy are from a user's file."""
-    return {part for part, value in _parts(text).items() if value.get("kind") == "file"}
-
-
-def _parts(text: str) -> dict[str, dict[str, Any]]:
-    """Return the parts that a text's policy sets; a part that is not a mapping is left to the whole check."""
-    policy = section_values(text).get("policy")
-    parts = policy.items() if isinstance(policy, dict) else ()
-    return {part: value for part, value in parts if isinstance(value, dict)}
+    settings = check_settings(file)
+    return {engine.name: settings.entries[engine.entry_name].policy.name() for engine in settings.engines}
 
 
 def _differing(file: Path, text: str, target: Path, after: str) -> Iterator[str]:
     """Yield the settings outside a file's policy that differ from those of a text that takes over its policy."""
-    own, others = (
-        parse_settings(str(file), _without_policies(file, text)),
-        parse_settings(str(target), _without_policies(target, after)),
-    )
+    # line numbers are those of the text after the change
+    own, others = check_settings(file, text), check_settings(Path(f"{target} after this change"), after)
     for section, values in section_values(text).items():
         if section == "policy":
             continue

@@ -57,14 +57,11 @@ def doctor(
     from treadle.admin.hadoop import Facts
     from treadle.admin.plan import found_prefix, installed_conf
     from treadle.admin.policy_use import refresh_command
-    from treadle.config.parts import PARTS
-    from treadle.policy.catalogue import register_parts
 
     checks = chosen_checks(only or (), pre=pre)
     prefix = prefix or found_prefix(hadoop_conf, trusted=False)
     conf = installed_conf(prefix) if hadoop_conf is None else hadoop_conf.absolute()
-    register_parts()
-    facts = Facts(conf, tuple(rm or ()), prefix, ca, user, refresh_command(yarn), java, PARTS)
+    facts = Facts(conf, tuple(rm or ()), prefix, ca, user, refresh_command(yarn), java)
     results: list[Result] = []
     for result in examine(facts, checks):
         if output is Output.TABLE:

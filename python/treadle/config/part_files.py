@@ -11,7 +11,7 @@ import inspect
 import sys
 import threading
 import traceback
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -248,15 +248,15 @@ def missing(settings: Settings, policy: str = "policy") -> list[str]:
     return lines
 
 
-def idle_parts(policy: Policy, from_files: Collection[str] = (), at: str = "policy") -> list[str]:
+def idle_parts(policy: Policy, at: str = "policy") -> list[str]:
     """Return a line for each part of a policy that has less effect than expected in this combination.
 
     Args:
         policy: the policy
-        from_files: its custom parts, whose inputs are unknown
         at: its location in the file; each line begins with a field of it
     """
     gate, estimate = policy.gate, policy.estimate
+    from_files = [part for part in PART_KINDS if isinstance(getattr(policy, part).parameters, FilePart)]
     goers = [part for part in ("order", "fit") if _goes_by_durations(getattr(policy, part))]
     lines = []
     if "estimate" not in from_files and not estimate.kind.traits.overrides:
@@ -274,11 +274,6 @@ def idle_parts(policy: Policy, from_files: Collection[str] = (), at: str = "poli
     return lines
 
 
-def unheard(settings: Settings) -> list[str]:
-    """Return a line for each part of a policy without input, if there is no job history."""
-    return [f"{says}, of which there are none here" for says, _ in _going_by_history(settings)]
-
-
 def in_simulation(settings: Settings, *, hinted: bool) -> list[str]:
     """Return a line for each part of a policy that has less effect in a simulation.
 
@@ -286,9 +281,8 @@ def in_simulation(settings: Settings, *, hinted: bool) -> list[str]:
         settings: settings with the policy
         hinted: whether jobs come with hints about their tasks, as from a history
     """
-    policy = settings.policy
-    from_files = [part for part in PART_KINDS if isinstance(getattr(policy, part).parameters, FilePart)]
-    return [*([] if hinted else unheard(settings)), *idle_parts(policy, from_files)]
+    unheard = () if hinted else _going_by_history(settings)
+    return [*(f"{says}, of which there are none here" for says, _ in unheard), *idle_parts(settings.policy)]
 
 
 def _goes_by_durations(part: Part) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path as FilePath
@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from treadle.config.part_files import BYTES_MAX as PART_BYTES_MAX
 from treadle.config.part_files import FilePart, PartFileError
-from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS, Parameters, Part, PartRegistry
+from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS, Parameters, Part
 from treadle.config.settings import (
     IGNORE_PRIORITY,
     KEYS,
@@ -46,32 +46,31 @@ class Code(Enum):
     REFUSE = "refuses them"
 
 
-def read_settings(file: FilePath, parts: PartRegistry = PARTS, *, trust_code: bool = True) -> Settings:
+def read_settings(file: FilePath, *, trust_code: bool = True) -> Settings:
     """Read a treadle.yaml; missing settings have their defaults.
 
     Args:
         file: the file
-        parts: the registered parts of policies
         trust_code: whether parts' files are executed; without `--trust-code` only if the user named this file
 
     Raises:
         ConfigError: the file cannot be read, or it has errors; all of them are reported together.
     """
-    return parse_settings(str(file), text_of(file), parts, trust_code=trust_code)
+    return parse_settings(str(file), text_of(file), trust_code=trust_code)
 
 
-def check_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
+def check_settings(file: FilePath, text: str | None = None) -> Settings:
     """Read a treadle.yaml without executing parts' files, which are only checked for existence.
 
     Args:
         file: the file
-        parts: the registered parts of policies
+        text: its content, or what is to take its place; None: it is read
 
     Raises:
         ConfigError: the file cannot be read, or it has errors; all of them are reported together.
     """
-    text = text_of(file)
-    return _Reader(YamlDocument(str(file), text), parts, None, Code.INSPECT).settings(text)
+    text = text_of(file) if text is None else text
+    return _Reader(YamlDocument(str(file), text), Code.INSPECT).settings(text)
 
 
 def read_section(file: FilePath, name: str, model: type[P]) -> P:
@@ -80,7 +79,7 @@ def read_section(file: FilePath, name: str, model: type[P]) -> P:
     Raises:
         ConfigError: the file cannot be read, or something in the section is wrong.
     """
-    return _Reader(YamlDocument(str(file), text_of(file)), PARTS, None).section(name, model)
+    return _Reader(YamlDocument(str(file), text_of(file))).section(name, model)
 
 
 def read_roster(file: FilePath) -> tuple[RosterEngine, ...]:
@@ -94,7 +93,7 @@ def read_roster(file: FilePath) -> tuple[RosterEngine, ...]:
 
 def parse_roster(file: str, text: str) -> tuple[RosterEngine, ...]:
     """Return the engines in the text of a treadle.yaml (see `read_roster`); ``file`` is its name in errors."""
-    return _Reader(YamlDocument(file, text), PARTS, None).roster()
+    return _Reader(YamlDocument(file, text)).roster()
 
 
 def parse_engines(
@@ -112,48 +111,25 @@ def parse_engines(
     Raises:
         ConfigError: something in the section is wrong.
     """
-    return _Reader(YamlDocument(file, text), PARTS, None, _code(trust_code)).engines(base, besides)
+    return _Reader(YamlDocument(file, text), _code(trust_code)).engines(base, besides)
 
 
 def parse_settings(
-    file: str,
-    text: str,
-    parts: PartRegistry = PARTS,
-    kept: Mapping[str, bytes] | None = None,
-    *,
-    trust_code: bool = False,
+    file: str, text: str, *, kept: Mapping[str, bytes] | None = None, trust_code: bool = False
 ) -> Settings:
     """Return the settings in a text (see `read_settings`).
 
     Args:
         file: its name in errors; its folder is the base of parts' relative paths
         text: the text
-        parts: the registered parts of policies
         kept: contents of the parts' files by absolute path, instead of reading them (`Source`)
         trust_code: whether parts' files are executed
     """
-    return _Reader(YamlDocument(file, text), parts, kept, _code(trust_code)).settings(text)
+    return _Reader(YamlDocument(file, text), _code(trust_code), kept).settings(text)
 
 
 def _code(trust_code: bool) -> Code:
     return Code.RUN if trust_code else Code.REFUSE
-
-
-def warnings_of(document: YamlDocument) -> list[str]:
-    """Return a line for each unused setting of a treadle.yaml."""
-    idle = unused(document.value.get("engines")) if isinstance(document.value, dict) else ()
-    return lines_of(document.file, sorted(document.problem(path, text) for path, text in idle))
-
-
-def policies(root: Any) -> Iterator[tuple[Path, Any]]:
-    """Yield the unchecked value of each `policy:` in a treadle.yaml, with its path."""
-    if not isinstance(root, dict):
-        return
-    yield (), root.get("policy")
-    entries = root.get("engines")
-    for name, entry in entries.items() if isinstance(entries, dict) else ():
-        if isinstance(entry, dict):
-            yield ("engines", str(name)), entry.get("policy")
 
 
 def peek_source(file: FilePath) -> Source | None:
@@ -163,13 +139,19 @@ def peek_source(file: FilePath) -> Source | None:
     """
     try:
         text = text_of(file)
-        chosen = list(policies(YamlDocument(str(file), text).value))
+        root = _mapping_in(YamlDocument(str(file), text).value)
     except ConfigError:
         return None
-    parts = [part for _, policy in chosen if isinstance(policy, dict) for part in policy.values()]
-    named = [part.get("path") for part in parts if isinstance(part, dict) and part.get("kind") == "file"]
+    holders = map(_mapping_in, (root, *_mapping_in(root.get("engines")).values()))
+    parts = [_mapping_in(part) for holder in holders for part in _mapping_in(holder.get("policy")).values()]
+    named = [part.get("path") for part in parts if part.get("kind") == "file"]
     paths = [file.parent.absolute() / path for path in named if isinstance(path, str)]
     return Source(str(file), text, {str(path): _content(path) for path in paths})
+
+
+def _mapping_in(value: Any) -> dict[Any, Any]:
+    """Return an unchecked value if it is a mapping, else an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 def _content(path: FilePath) -> bytes:
@@ -183,10 +165,9 @@ class _Reader:
     """Checks one document, collecting all its problems."""
 
     def __init__(
-        self, document: YamlDocument, parts: PartRegistry, kept: Mapping[str, bytes] | None, code: Code = Code.REFUSE
+        self, document: YamlDocument, code: Code = Code.REFUSE, kept: Mapping[str, bytes] | None = None
     ) -> None:
         self._document = document
-        self._parts = parts
         self._kept = kept
         self._code = code
         self._part_files: dict[str, bytes] = {}
@@ -199,8 +180,9 @@ class _Reader:
         entries, own = self._entries(root.get("engines"), ("engines",))
         self._refuse()
         source = Source(self._document.file, text, self._part_files)
-        warnings = tuple(warnings_of(self._document))
-        base = replace(default_settings(self._parts), source=source, warnings=warnings, **given)
+        idle = sorted(self._document.problem(path, text) for path, text in unused(root.get("engines")))
+        warnings = tuple(lines_of(self._document.file, idle))
+        base = replace(default_settings(), source=source, warnings=warnings, **given)
         return _with_engines(base, entries, own)
 
     def engines(self, base: Settings, besides: Collection[str]) -> Settings:
@@ -291,7 +273,7 @@ class _Reader:
 
     def _part(self, part: str, value: Any, path: Path) -> Part | None:
         mapping = self._mapping(value, path)
-        kinds = self._parts.kinds(part)
+        kinds = PARTS.kinds(part)
         name = mapping.pop("kind", DEFAULTS[part])
         if not isinstance(name, str) or name not in kinds:
             self._wrong((*path, "kind"), unknown(str(name), kinds))

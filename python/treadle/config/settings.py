@@ -609,11 +609,11 @@ Choice = str | tuple[str, Mapping[str, Any]]
 """The kind of a part, or the kind and its changed parameters."""
 
 
-def with_parts(settings: Settings, chosen: Mapping[str, Choice], parts: PartRegistry = PARTS) -> Settings:
+def with_parts(settings: Settings, chosen: Mapping[str, Choice]) -> Settings:
     """Return settings with other parts, such as ``{"order": "srpt", "fit": ("packing", {"window": 1})}``."""
     update: dict[str, Any] = {}
     for part, choice in chosen.items():
         name, parameters = (choice, {}) if isinstance(choice, str) else choice
-        kind = parts.kinds(part)[name]
+        kind = PARTS.kinds(part)[name]
         update[part] = Part(kind, kind.parameters(**parameters))
     return replace(settings, policy=replace(settings.policy, **update))

@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 from pydantic.fields import FieldInfo
 
-from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS, Kind, Parameters, PartRegistry
+from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS, Kind, Parameters
 from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS, Entry, Retry, Select
 from treadle.errors import UserError
 from treadle.files import own_as, own_folder, read_regular, write_whole
@@ -26,7 +26,7 @@ from treadle.files import own_as, own_folder, read_regular, write_whole
 _WIDTH = 118
 
 
-def default_yaml(parts: PartRegistry = PARTS) -> str:
+def default_yaml() -> str:
     """Return a treadle.yaml with every setting at its default, and the other kinds of parts with theirs as comments."""
     lines = [
         *_comment(
@@ -40,7 +40,7 @@ def default_yaml(parts: PartRegistry = PARTS) -> str:
     for part, question in PART_KINDS.items():
         lines += _comment(question, "  ")
         lines.append(f"  {part}:")
-        for name, kind in sorted(parts.kinds(part).items(), key=lambda item: (item[0] != DEFAULTS[part], item[0])):
+        for name, kind in sorted(PARTS.kinds(part).items(), key=lambda item: (item[0] != DEFAULTS[part], item[0])):
             lines += _kind(kind, chosen=name == DEFAULTS[part])
     lines += [*_comment(IGNORES_PRIORITY, "  "), f"  {IGNORE_PRIORITY}: false"]
     for section, model in SECTIONS.items():
@@ -103,24 +103,6 @@ def section_values(text: str) -> dict[str, Any]:
     """Return the values of each section of a valid text."""
     value = yaml.safe_load(text)
     return dict(value) if isinstance(value, dict) else {}
-
-
-def without_section(file: str, text: str, name: str) -> str:
-    """Return a text with empty lines instead of a section, so that line numbers of the others stay.
-
-    Args:
-        file: its name in errors
-        text: the text
-        name: the section
-
-    Raises:
-        UserError: the text is not a block of `key: value` lines.
-    """
-    lines = text.splitlines(keepends=True)
-    block = _blocks(file, text).get(name)
-    if block is not None:
-        lines[block] = ["\n"] * (block.stop - block.start)
-    return "".join(lines)
 
 
 def with_sections(file: str, text: str, other: str, names: Iterable[str]) -> str:
