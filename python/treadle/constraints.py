@@ -106,16 +106,16 @@ def shown(text: str) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def parse(text: str, joined_by: str = ";") -> Conjunction:
+def parse(text: str) -> Conjunction:
     """Read a requirement.
 
     Raises:
         ExpressionError: it is not of the form ``name op value[|value];...``
     """
-    return conjunction(conditions(text, joined_by))
+    return conjunction(conditions(text))
 
 
-def conditions(text: str, joined_by: str = ";") -> tuple[Predicate, ...]:
+def conditions(text: str) -> tuple[Predicate, ...]:
     """Read a requirement; return its predicates in the original order.
 
     Raises:
@@ -127,9 +127,9 @@ def conditions(text: str, joined_by: str = ";") -> tuple[Predicate, ...]:
         if not " " <= char <= "~":
             raise ExpressionError(text, at, "a character that is not printable ASCII; leave it out")
     parts, start = [], 0
-    for part in text.split(joined_by):
+    for part in text.split(";"):
         parts.append(_predicate(text, part, start))
-        start += len(part) + len(joined_by)
+        start += len(part) + 1
     return tuple(parts)
 
 

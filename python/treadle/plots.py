@@ -26,7 +26,6 @@ COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F0
 DASHES: Final = ("-", "--", "-.", ":")
 MOST_QUEUES: Final = 12
 STYLE: Final = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "treadle", "font.size": 9}
-NEEDED: Final = ("policy", "seed", "job_records", "leaf_shares", "windows", "total")
 
 Document = Mapping[str, Any]
 
@@ -47,11 +46,7 @@ class Steps:
 
 
 def plot_results(runs: Sequence[Document], folder: Path, formats: Sequence[str] = ("png",)) -> list[Path]:
-    """Write all plots of the ``runs`` of a results file into a folder, in each format; return the files.
-
-    Raises:
-        KeyError: a run lacks a required field; see `missing`.
-    """
+    """Write all plots of the ``runs`` of a results file into a folder, in each format; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     by_policy: dict[str, list[Document]] = {}
     for run in runs:
@@ -76,11 +71,6 @@ def _saved(figure: Figure, place: Path, formats: Sequence[str]) -> list[Path]:
         metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(ending)
         figure.savefig(file, dpi=150, metadata=metadata)
     return files
-
-
-def missing(run: Document) -> str:
-    """Return the first required field that a run of a file lacks; empty if it has all."""
-    return next((name for name in NEEDED if name not in run), "")
 
 
 def _completion_times(by_policy: dict[str, list[Document]]) -> Figure:

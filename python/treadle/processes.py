@@ -160,11 +160,11 @@ class PrintableFormatter(logging.Formatter):
         return "\n    ".join(printable(line) for line in super().format(record).split("\n"))
 
 
-def log_to_stderr(level: int = logging.INFO) -> None:
+def log_to_stderr() -> None:
     """Send all records to standard error, in such lines; of some libraries only warnings and errors."""
     handler = logging.StreamHandler()
     handler.setFormatter(PrintableFormatter())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for noisy in ("py4j", "numba"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 

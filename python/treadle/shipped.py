@@ -117,44 +117,40 @@ def find_policy(wanted: str, folder: Path = Path(), where: str = "") -> Path:
     raise UserError(f"{place}no file {file}, and as a ready-made policy {unknown(wanted, known)}")
 
 
-def shim_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
+def shim_jar() -> Path:
     """Return the path of the shim's jar: inside an installed package, or Maven's output in a checkout.
-
-    Args:
-        package: the folder of the package treadle
-        version: its version
 
     Raises:
         UserError: there is none of this version.
     """
-    return _jar("shim", "treadle-shim", package, version)
+    return _jar("shim", "treadle-shim")
 
 
-def requirements_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
+def requirements_jar() -> Path:
     """Return the path of the jar with `TreadlePlacementAllocator`; see `shim_jar`."""
-    return _jar("requirements", "treadle-requirements", package, version)
+    return _jar("requirements", "treadle-requirements")
 
 
-def tez_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
+def tez_jar() -> Path:
     """Return the path of the jar for Tez application masters; see `shim_jar`."""
-    return _jar("tez-plugin", "treadle-tez", package, version)
+    return _jar("tez-plugin", "treadle-tez")
 
 
-def spark_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
+def spark_jar() -> Path:
     """Return the path of the jar for Spark; see `shim_jar`."""
-    return _jar("spark-plugin", "treadle-spark", package, version)
+    return _jar("spark-plugin", "treadle-spark")
 
 
-def _jar(module: str, name: str, package: Path, version: str) -> Path:
-    carried = sorted((package / "java").glob(f"{name}-*.jar"))
+def _jar(module: str, name: str) -> Path:
+    carried = sorted((_PACKAGE / "java").glob(f"{name}-*.jar"))
     if len(carried) == 1:
         return carried[0]
     if carried:
-        raise UserError(f"{package / 'java'} has {len(carried)} jars instead of one; install the wheel again")
-    checkout = package.parent.parent
+        raise UserError(f"{_PACKAGE / 'java'} has {len(carried)} jars instead of one; install the wheel again")
+    checkout = _PACKAGE.parents[1]
     if not (checkout / "java-shim" / "pom.xml").is_file():
-        raise UserError(f"this installation carries no jar; install the wheel of treadle {version}, not its source")
-    built = checkout / "java-shim" / module / "target" / f"{name}-{version}.jar"
+        raise UserError(f"this installation carries no jar; install the wheel of treadle {__version__}, not its source")
+    built = checkout / "java-shim" / module / "target" / f"{name}-{__version__}.jar"
     if not built.is_file():
         raise UserError(f"{built} is not there; build it with `make build`")
     return built

@@ -14,11 +14,17 @@ from tests.support.waiting import eventually
 
 from treadle.dashboard.collector import Board, Collector
 from treadle.dashboard.history import History
-from treadle.dashboard.reading import Held, Reader, no_held_nodes
+from treadle.dashboard.reading import Held, Reader
 from treadle.dashboard.server import Authenticator, Explain, ExplainRequests, Parts, addresses, listen, server_of
+from treadle.errors import UserError
 
 TOKEN = "a-token-of-tests-0123456789"
 ANSWER_S = 120.0
+
+
+def nobody() -> Any:
+    """What is asked of engines where there are none."""
+    raise UserError("no engine can be asked")
 
 
 @dataclass
@@ -36,11 +42,11 @@ class Dashboard:
 
 @contextmanager
 def dashboard(
-    rm: str, folder: Path, explain: Explain, urls: tuple[str, ...] = (), held: Held = no_held_nodes
+    rm: str, folder: Path, explain: Explain, urls: tuple[str, ...] = (), held: Held = nobody
 ) -> Iterator[Dashboard]:
     """Serve a dashboard that has looked at least once."""
     history, board, reader = History(folder / "history.sqlite"), Board(), Reader(rm)
-    collector = Collector(reader, history, board, held=held)
+    collector = Collector(reader, history, board, held=held, observed=nobody)
     questions = ExplainRequests(reader, explain)
     with listen("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]

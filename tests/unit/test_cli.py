@@ -21,7 +21,7 @@ from tests.support.files import written
 from tests.support.fresh_process import knows_all_parts
 from tests.support.pages import answering, as_shown
 
-from treadle import __version__
+from treadle import __version__, shipped
 from treadle.cli import _console, main
 from treadle.cli._console import console_for_tables
 from treadle.cli.main import commands, run
@@ -170,30 +170,32 @@ def test_a_policy_is_checked(cli: Cli, tmp_path: Path) -> None:
     assert mistake(cli, "policy", "check", str(file)).startswith(f"{file}:3: policy.fit.kind: 'packng' is not one of")
 
 
-def test_the_jar_is_found_where_it_was_built_or_carried(tmp_path: Path) -> None:
+def test_the_jar_is_found_where_it_was_built_or_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "python" / "treadle"
     package.mkdir(parents=True)
+    monkeypatch.setattr(shipped, "_PACKAGE", package)
+    monkeypatch.setattr(shipped, "__version__", "1.2")
     with pytest.raises(UserError, match="carries no jar"):
-        shim_jar(package, "1.2")
+        shim_jar()
     (tmp_path / "java-shim" / "shim" / "target").mkdir(parents=True)
     (tmp_path / "java-shim" / "pom.xml").touch()
     with pytest.raises(UserError, match="make build"):
-        shim_jar(package, "1.2")
+        shim_jar()
     built = tmp_path / "java-shim" / "shim" / "target" / "treadle-shim-1.2.jar"
     built.touch()
-    assert shim_jar(package, "1.2") == built
+    assert shim_jar() == built
     carried = package / "java" / "treadle-shim-1.2.jar"
     carried.parent.mkdir()
     carried.touch()
-    assert shim_jar(package, "1.2") == carried
+    assert shim_jar() == carried
     jars = [package / "java" / f"treadle-{name}-1.2.jar" for name in ("requirements", "tez", "spark")]
     for jar in jars:
         jar.touch()
-    found = [jar_of(package, "1.2") for jar_of in (shim_jar, requirements_jar, tez_jar, spark_jar)]
+    found = [jar_of() for jar_of in (shim_jar, requirements_jar, tez_jar, spark_jar)]
     assert found == [carried, *jars]
     (package / "java" / "treadle-shim-1.1.jar").touch()
     with pytest.raises(UserError, match="2 jars instead of one"):
-        shim_jar(package, "1.2")
+        shim_jar()
 
 
 def test_status_is_shown(cli: Cli, rm: str) -> None:

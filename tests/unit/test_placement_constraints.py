@@ -144,7 +144,6 @@ def test_what_a_condition_means(text: str, node: int, verdict: bool) -> None:
 def test_canonical_texts_are_equal_for_equal_requirements() -> None:
     assert parse("B=2|1 ; a >= 3;b=1|2") == parse("a>=3;b=1|2")
     assert parse("B=2|1 ; a >= 3").text() == "a>=3;b=1|2"
-    assert parse("a=1&b=2", joined_by="&") == parse("a=1;b=2")
     assert [one.name for one in conditions("b=1;a=2")] == ["b", "a"]
     for text in RIGHT:
         assert parse(parse(text).text()) == parse(text)

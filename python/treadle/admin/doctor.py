@@ -18,7 +18,7 @@ import psutil
 import treadle
 from treadle import __version__
 from treadle.admin import hadoop
-from treadle.admin.environment import is_intact, needed_distributions, record_in
+from treadle.admin.environment import is_intact, needed_distributions, record_in, required
 from treadle.admin.hadoop import TROUBLE_REMEDY, Check, Facts, Finding, may_write
 from treadle.admin.plan import CLASS, CLASS_KEY, PREFIX, read_manifest
 from treadle.admin.sidecars import is_of, sidecars
@@ -244,13 +244,11 @@ def python(_: Facts) -> Iterator[Finding]:
 def packages(_: Facts) -> Iterator[Finding]:
     """Check that all packages that the engine imports exist."""
     missing = []
-    for line in metadata.distribution("treadle").requires or ():
-        if "extra ==" not in line:
-            name = line.partition(">")[0].partition("=")[0].partition("<")[0].strip()
-            try:
-                metadata.distribution(name)
-            except metadata.PackageNotFoundError:
-                missing.append(name)
+    for name in filter(None, map(required, metadata.distribution("treadle").requires or ())):
+        try:
+            metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            missing.append(name)
     if missing:
         yield Finding(
             "fail", f"missing: {', '.join(missing)}", "install treadle again, with pip, into this environment"

@@ -10,7 +10,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -48,8 +49,8 @@ class Contents:
             OSError: a file cannot be read.
         """
         lasting = {name: path for name, path in self.files.items() if "/__pycache__/" not in name}
-        copied = {name: _sha256(path.read_bytes()) for name, path in lasting.items()}
-        return copied | {name: _sha256(text.encode()) for name, text in self.written.items()}
+        copied = {name: sha256(path.read_bytes()) for name, path in lasting.items()}
+        return copied | {name: sha256(text.encode()) for name, text in self.written.items()}
 
 
 def running_environment(target: Path) -> Contents:
@@ -80,7 +81,7 @@ def needed_distributions() -> list[metadata.Distribution]:
     """Return the installed distributions that Treadle depends on, without itself, sorted by name."""
     distributions: dict[str, metadata.Distribution] = {}
     own = metadata.distribution("treadle")
-    waiting = [_required(line, _EXTRAS) for line in own.requires or ()]
+    waiting = [required(line, _EXTRAS) for line in own.requires or ()]
     while waiting:
         name = waiting.pop()
         if not name or name in distributions or name == "treadle":
@@ -89,7 +90,7 @@ def needed_distributions() -> list[metadata.Distribution]:
             distributions[name] = metadata.distribution(name)
         except metadata.PackageNotFoundError:  # an extra, or for another system; a missing package shows at warm-up
             continue
-        waiting += [_required(line, ()) for line in distributions[name].requires or ()]
+        waiting += [required(line) for line in distributions[name].requires or ()]
     return [distributions[name] for name in sorted(distributions)]
 
 
@@ -103,12 +104,12 @@ def make_environment(contents: Contents, target: Path, folder: Path) -> None:
     folder.chmod(0o755)
     for name, path in contents.files.items():
         place = folder / name
-        _make_parents(place, folder)
+        make_folders(place.parent)
         shutil.copy2(path, place)
         place.chmod(0o755 if place.stat().st_mode & 0o100 else 0o644)
     for name, text in contents.written.items():
         place = folder / name
-        _make_parents(place, folder)
+        make_folders(place.parent)
         place.write_text(text)
         place.chmod(0o755 if name.startswith("bin/") else 0o644)
     python = folder / "bin" / "python"
@@ -128,7 +129,7 @@ def is_intact(folder: Path, digests: dict[str, str]) -> bool:
             return False
         if not os.access(folder / "bin" / "python", os.X_OK):
             return False
-        return all(_sha256((folder / name).read_bytes()) == digest for name, digest in digests.items())
+        return all(sha256((folder / name).read_bytes()) == digest for name, digest in digests.items())
     except (OSError, ValueError):
         return False
 
@@ -168,7 +169,7 @@ def _written(target: Path, site: str) -> dict[str, str]:
     }
 
 
-def _required(line: str, extras: Sequence[str] | set[str]) -> str:
+def required(line: str, extras: Collection[str] = ()) -> str:
     """Return the name that a requirement begins with, empty if it is of an extra that is not asked for."""
     extra = _EXTRA.search(line)
     if extra and extra[1] not in extras:
@@ -196,19 +197,35 @@ def _sources(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _make_parents(place: Path, above: Path) -> None:
-    missing = []
-    for parent in place.parents:
-        if parent == above or parent.is_dir():
-            break
-        missing.append(parent)
-    for parent in reversed(missing):
-        parent.mkdir()
-        parent.chmod(0o755)
+def make_folders(folder: Path) -> list[Path]:
+    """Make a folder and those above it that are missing, mode 0755; return those made, the outer ones first.
+
+    Raises:
+        OSError: one cannot be made; none is left then.
+    """
+    made: list[Path] = []
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        for each in reversed(missing):
+            each.mkdir()
+            made.append(each)
+            each.chmod(0o755)
+    except OSError:
+        remove_folders(made)
+        raise
+    return made
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def remove_folders(folders: list[Path]) -> None:
+    """Remove those folders that are empty, the inner ones first."""
+    for folder in reversed(folders):
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def sha256(data: bytes | None) -> str:
+    """Return the SHA-256 of a content; empty if there is none."""
+    return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
 def record_in(folder: Path) -> dict[str, str]:

@@ -19,7 +19,16 @@ from typing import Any, Final
 import psutil
 
 from treadle import __version__
-from treadle.admin.environment import RECORD, Contents, make_environment, refuse_private_python, running_environment
+from treadle.admin.environment import (
+    RECORD,
+    Contents,
+    make_environment,
+    make_folders,
+    refuse_private_python,
+    remove_folders,
+    running_environment,
+    sha256,
+)
 from treadle.admin.plan import (
     NAME,
     FileChange,
@@ -29,14 +38,11 @@ from treadle.admin.plan import (
     Plan,
     back_up,
     content_of,
-    make_folders,
     plan_installation,
     put,
     read_manifest,
     record_of,
     refuse_paths,
-    remove_folders,
-    sha256,
     user_ids,
 )
 from treadle.admin.site_files import without_include, without_jar

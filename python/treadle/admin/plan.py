@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import errno
-import hashlib
 import json
 import os
 import pwd
@@ -23,7 +22,7 @@ from typing import Final, Literal
 from pydantic import TypeAdapter
 
 from treadle import __version__
-from treadle.admin.environment import JAR, RECORD, Contents, is_intact
+from treadle.admin.environment import JAR, RECORD, Contents, is_intact, sha256
 from treadle.admin.site_files import (
     BYTES_MAX,
     INCLUDE,
@@ -123,11 +122,6 @@ def installed_conf(prefix: Path) -> Path | None:
     return None
 
 
-def sha256(data: bytes | None) -> str:
-    """Return the SHA-256 of a content; empty if there is none."""
-    return "" if data is None else hashlib.sha256(data).hexdigest()
-
-
 def content_of(path: Path) -> bytes | None:
     """Return a file's content; None if there is none.
 
@@ -187,32 +181,6 @@ def back_up(path: Path, data: bytes, now: datetime) -> Path:
         kept = path.with_name(f"{path.name}.treadle-{stamp}-{number}")
     put(kept, data, like.st_mode & 0o7777, (like.st_uid, like.st_gid))
     return kept
-
-
-def make_folders(folder: Path) -> list[Path]:
-    """Make a folder and those above it that are missing, mode 0755; return those made, the outer ones first.
-
-    Raises:
-        OSError: one cannot be made; none is left then.
-    """
-    made: list[Path] = []
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    try:
-        for each in reversed(missing):
-            each.mkdir()
-            made.append(each)
-            each.chmod(0o755)
-    except OSError:
-        remove_folders(made)
-        raise
-    return made
-
-
-def remove_folders(folders: list[Path]) -> None:
-    """Remove those folders that are empty, the inner ones first."""
-    for folder in reversed(folders):
-        with suppress(OSError):
-            folder.rmdir()
 
 
 def user_ids(name: str) -> tuple[int, int]:

@@ -136,32 +136,6 @@ def widths(profile: JobProfile | None) -> dict[str, int]:
     return {} if profile is None else {stage.name: stage.width for stage in profile.stages}
 
 
-def run_of(
-    key: RecurrenceKey,
-    attempt: Attempt,
-    request: PlanRequest,
-    widths: Mapping[int, int],
-    durations: Mapping[int, DurationSketch],
-    times_ms: tuple[int, int],
-) -> JobRun:
-    """Return a successful DAG as a run for the history store; ``times_ms`` are its start and end."""
-    names = {vertex.id: vertex.name for vertex in request.vertices}
-    stages = tuple(
-        StageRun(
-            vertex.name,
-            max(widths.get(vertex.id, vertex.tasks), 0),
-            durations[vertex.id],
-            vertex.demand,
-            tuple(names[parent] for parent in vertex.parents if parent in names),
-            one_to_one=tuple(names[parent] for parent, single in vertex.parents.items() if single and parent in names),
-        )
-        for vertex in request.vertices
-    )
-    # Tez's own ID, so that an import of Tez's history counts the run once.
-    name = f"dag_{attempt.cluster_timestamp}_{attempt.application:04d}_{request.dag}"
-    return JobRun(key, name, *times_ms, stages)
-
-
 DURATION_MS: Final = 10_000
 """Default task duration in ms for vertices without any estimate."""
 
@@ -254,10 +228,19 @@ class Record:
         return np.array([found[priority] for priority in sorted(found)], CLAIM)
 
     def run(self, attempt: Attempt) -> JobRun:
-        """Return the successful DAG as a run."""
-        ids = (vertex.id for vertex in self.request.vertices)
-        durations = {vertex: self.durations.get(vertex, DurationSketch()) for vertex in ids}
-        return run_of(self.key, attempt, self.request, self.tasks, durations, (self.first_ms, self.last_ms))
+        """Return the successful DAG as a run for the history store."""
+        names = {vertex.id: vertex.name for vertex in self.request.vertices}
+        stages = []
+        for vertex in self.request.vertices:
+            parents = [(names[parent], single) for parent, single in vertex.parents.items() if parent in names]
+            width = max(self.tasks.get(vertex.id, vertex.tasks), 0)
+            durations = self.durations.get(vertex.id, DurationSketch())
+            all_parents = tuple(name for name, _ in parents)
+            one_to_one = tuple(name for name, single in parents if single)
+            stages.append(StageRun(vertex.name, width, durations, vertex.demand, all_parents, one_to_one=one_to_one))
+        # Tez's own ID, so that an import of Tez's history counts the run once.
+        name = f"dag_{attempt.cluster_timestamp}_{attempt.application:04d}_{self.request.dag}"
+        return JobRun(self.key, name, self.first_ms, self.last_ms, tuple(stages))
 
 
 def dag_of(request: PlanRequest, known: Mapping[int, Prediction], usual: Mapping[str, int]) -> Dag:

@@ -153,12 +153,8 @@ COMPILING: Final = "reading compiled code; compiling it takes a minute or two, o
 @contextmanager
 def compiling() -> Iterator[None]:
     """Show a message during compilation; a log gets one line."""
-    text, console = COMPILING, progress_console()
-    if not console.is_terminal:
-        say(console, text)
-        yield
-        return
-    with console.status(text):
+    with steps(COMPILING) as show:
+        show(COMPILING)
         yield
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -46,18 +46,12 @@ class OutputPaths(_console.OutputPaths):
     best: Path | None
 
 
-@dataclass(frozen=True, slots=True)
-class OnSpark:
-    """The options of runs on Spark."""
-
-    master: str | None
-    settings: Mapping[str, str]
-
-
-def sweep(file: Path, places: OutputPaths, processes: int, on_spark: OnSpark | None, *, trust_code: bool) -> None:
+def sweep(
+    file: Path, places: OutputPaths, processes: int, start_spark: Callable[[], Spark] | None, *, trust_code: bool
+) -> None:
     """Run `treadle.cli.sweep.sweep`."""
     document = read_sweep(file)
-    if on_spark is not None:
+    if start_spark is not None:
         check_spark()
     places.check()
     if places.best is not None:
@@ -67,7 +61,7 @@ def sweep(file: Path, places: OutputPaths, processes: int, on_spark: OnSpark | N
     plan = plan_of(document, file, inputs, trust_code=trust_code)
     for text in plan.notes:
         note(text, "yellow")
-    report = report_of(document, plan, _run(plan, kept, inputs, processes, on_spark))
+    report = report_of(document, plan, _run(plan, kept, inputs, processes, start_spark))
     places.publish(report.as_json(), partial(_show, report))
     _warn(report)
     if places.best is not None:
@@ -77,7 +71,9 @@ def sweep(file: Path, places: OutputPaths, processes: int, on_spark: OnSpark | N
         raise typer.Exit(1)
 
 
-def _run(plan: Plan, kept: ResultCache, inputs: Inputs, processes: int, on_spark: OnSpark | None) -> list[bytes]:
+def _run(
+    plan: Plan, kept: ResultCache, inputs: Inputs, processes: int, start_spark: Callable[[], Spark] | None
+) -> list[bytes]:
     """Return the result of each run of a plan, in its order; runs with a stored result are skipped."""
     runs = Runs([each.line for each in plan.runs], kept)
     total = len(runs.missing)
@@ -86,7 +82,7 @@ def _run(plan: Plan, kept: ResultCache, inputs: Inputs, processes: int, on_spark
     begun_s = perf_counter()
     try:
         if runs.missing:
-            with _backend(plan, runs.missing, kept, inputs, processes, on_spark) as running:
+            with _backend(plan, runs.missing, kept, inputs, processes, start_spark) as running:
                 runs.take(running)
     except KeyboardInterrupt:
         text = f"stopped; {runs.stored} of {total} runs are kept in {kept.folder}: the same command goes on"
@@ -104,16 +100,16 @@ def _backend(
     kept: ResultCache,
     inputs: Inputs,
     processes: int,
-    on_spark: OnSpark | None,
+    start_spark: Callable[[], Spark] | None,
 ) -> Iterator[Iterator[Done]]:
     """Yield an iterator over runs as they end, with a bar."""
-    if on_spark is None:
+    if start_spark is None:
         with compiling():
             _compile(plan, {line.policy for line in lines})
         with closing(run_locally(lines, partial(run_line, files=kept.files), processes)) as running:
             yield _counted(running, len(lines))
         return
-    spark = Spark(on_spark.master, on_spark.settings)
+    spark = start_spark()
     try:
         note(f"Spark on {spark.master}: {counted(spark.cores, 'core')}")
         with closing(spark.run(lines, kept.files, inputs.taken)) as running:

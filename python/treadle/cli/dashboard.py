@@ -44,6 +44,7 @@ def dashboard(
     It runs in a process of its own. A page can be opened only with the token.
     """
     _need_extra()
+    from treadle.cli.explain import ask_sidecar_of, check_config
     from treadle.cli.observe import read_observation
     from treadle.dashboard.collector import Board, Collector
     from treadle.dashboard.history import History, check_cluster
@@ -57,11 +58,14 @@ def dashboard(
         read_or_make,
         server_of,
     )
+    from treadle.yarn.pages import checked_address, open_session
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("treadle").setLevel(logging.INFO)
     addresses(bind, port, url or ())  # before anything is made
-    _check(rm, ca, config)
+    checked_address(rm)
+    open_session(ca).close()
+    check_config(config)
     folder = _state_folder(state)
     token = token_file or folder / "token"
     doorkeeper = Authenticator(read_or_make(token))
@@ -78,7 +82,10 @@ def dashboard(
                 held=lambda: _held(rm, ca, config),
                 observed=lambda: read_observation(rm, ca, config),
             )
-            questions = ExplainRequests(reader, lambda application: _explain(application, rm, ca, config))
+            question = {"ask": None, "node": ""}
+            questions = ExplainRequests(
+                reader, lambda application: ask_sidecar_of(rm, ca, {"application": application} | question, config)
+            )
             parts = Parts(collector, board, history, questions, addresses(bind, port, url or ()), doorkeeper)
             listens = ", ".join([f"http://{bind}:{port}", *(url or ())])
             typer.echo(f"the cluster of {rm} is shown at {listens}; log in with the token in {token}")
@@ -98,20 +105,6 @@ def _need_extra() -> None:
             f"the dashboard needs the package {error.name}: {install_extra('dashboard')} in this environment; "
             "if `treadle install` has made it, into the one that this was run from, and use the `treadle` of that"
         ) from error
-
-
-def _check(rm: str, ca: Path | None, config: Path | None) -> None:
-    """Refuse arguments that cannot work in any state of the cluster.
-
-    Raises:
-        UserError: an address or a file is invalid.
-    """
-    from treadle.cli.explain import check_config
-    from treadle.yarn.pages import checked_address, open_session
-
-    checked_address(rm)
-    open_session(ca).close()
-    check_config(config)
 
 
 def _state_folder(named: Path | None) -> Path:
@@ -150,9 +143,3 @@ def _held(rm: str, ca: Path | None, config: Path | None) -> list[dict[str, Any]]
             f"the sidecar does not show which nodes it keeps: {answer.get('error', 'it answers something else')}"
         )
     return list(answer["held"])
-
-
-def _explain(application: str, rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
-    from treadle.cli.explain import ask_sidecar_of
-
-    return ask_sidecar_of(rm, ca, {"application": application, "ask": None, "node": ""}, config)

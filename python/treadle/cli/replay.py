@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -54,9 +55,14 @@ def replay(
     if policy and not all(name.strip() for name in policy):
         raise UserError("--policy: it is empty; name a treadle.yaml, or a ready-made policy (treadle policy list)")
     if history or cluster:
-        _what_if_of_histories(
-            place, history, cluster, policy, seeds, verify=verify, trust_code=trust_code, output=output
-        )
+        if place is not None or verify or not history or cluster is None or not policy:
+            raise UserError(
+                "--history goes with --cluster SCENARIO and --policy, and without a recording: histories do not say "
+                "what the cluster was"
+            )
+        from treadle.cli._what_if import what_if_of_histories
+
+        _what_if(partial(what_if_of_histories, history, cluster, policy, seeds, trust_code=trust_code), output)
         return
     if place is None:
         raise UserError("name a recording, or --history and --cluster")
@@ -67,7 +73,9 @@ def replay(
     if not verify and not policy:
         raise UserError("give --verify to check the recording, or --policy to simulate another policy")
     if policy:
-        _what_if(place, policy, seeds, trust_code=trust_code, output=output)
+        from treadle.cli._what_if import what_if
+
+        _what_if(partial(what_if, place, policy, seeds, trust_code=trust_code), output)
         return
     _verify(segments(place), trust_code=trust_code, output=output)
 
@@ -112,41 +120,13 @@ def _under_way() -> Iterator[Callable[[str], None]]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _what_if(place: Path, policies: list[str], seeds: int, *, trust_code: bool, output: Output) -> None:
-    from treadle.cli._what_if import what_if
-
-    with _under_way() as report:
-        document = what_if(place, policies, seeds, trust_code=trust_code, report=report)
-    _print_result(document, output)
-
-
-def _what_if_of_histories(
-    place: Path | None,
-    history: list[Path] | None,
-    cluster: Path | None,
-    policies: list[str] | None,
-    seeds: int,
-    *,
-    verify: bool,
-    trust_code: bool,
-    output: Output,
-) -> None:
-    from treadle.cli._what_if import what_if_of_histories
-
-    if place is not None or verify or not history or cluster is None or not policies:
-        raise UserError(
-            "--history goes with --cluster SCENARIO and --policy, and without a recording: histories do not say what "
-            "the cluster was"
-        )
-    with _under_way() as report:
-        document = what_if_of_histories(history, cluster, policies, seeds, trust_code=trust_code, report=report)
-    _print_result(document, output)
-
-
-def _print_result(document: dict[str, Any], output: Output) -> None:
+def _what_if(simulated: Callable[..., dict[str, Any]], output: Output) -> None:
+    """Run simulations, which show their progress, and print their document."""
     from treadle.cli._what_if import failed, show
     from treadle.simulator.results import without_nan
 
+    with _under_way() as report:
+        document = simulated(report=report)
     if output is Output.JSON:
         print_json(without_nan(document))
     else:

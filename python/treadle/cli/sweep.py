@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -52,14 +53,15 @@ def sweep(
 ) -> None:
     """Run simulations over settings of policies and scenarios and over seeds; completed runs are not repeated."""
     from treadle.cli import _sweep  # only here: it imports numba
+    from treadle.sweep.spark import Spark
 
     formats, runs = plot_formats(plot, plot_format), cache or file.with_suffix(".runs")
     if on is Where.LOCAL and (master is not None or conf):
         raise UserError("--master and --conf are for --on spark; add it, or leave them out")
     settings = dict(map(_setting, conf or []))
     places = _sweep.OutputPaths(output=output, out=out, plot=plot, formats=formats, cache=runs, best=best)
-    spark = _sweep.OnSpark(master, settings) if on is Where.SPARK else None
-    _sweep.sweep(file, places, processes or os.cpu_count() or 1, spark, trust_code=trust_code)
+    start_spark = partial(Spark, master, settings) if on is Where.SPARK else None
+    _sweep.sweep(file, places, processes or os.cpu_count() or 1, start_spark, trust_code=trust_code)
 
 
 def _setting(text: str) -> tuple[str, str]:

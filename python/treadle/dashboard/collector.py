@@ -14,10 +14,10 @@ import json
 import logging
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from operator import attrgetter
 from threading import Event, Lock
 from typing import Any, Final, NamedTuple
 
@@ -39,7 +39,6 @@ from treadle.dashboard.reading import (
     Reader,
     agreements_of,
     held_of,
-    no_held_nodes,
     plain,
 )
 from treadle.errors import UserError, printable, stalled_queue
@@ -266,10 +265,9 @@ def _job(job: Job, place: int, view: View) -> dict[str, Any]:
 
 def _places(jobs: list[Job]) -> list[int]:
     """Return each job's position in its queue by time of submission, from 1."""
-    seen: dict[str, int] = {}
-    places = []
+    seen, places = Counter[str](), []
     for job in jobs:
-        seen[job.queue] = seen.get(job.queue, 0) + 1
+        seen[job.queue] += 1
         places.append(seen[job.queue])
     return places
 
@@ -389,23 +387,21 @@ def _cluster(view: View) -> Iterator[Metric]:
     yield _gauge(
         "treadle_pages_read_timestamp_seconds", "when nodes and queues were read, seconds since 1970", view.cluster_s
     )
-    states: dict[str, int] = {}
-    for state in view.nodes.state:
-        states[state] = states.get(state, 0) + 1
+    states = Counter(view.nodes.state)
     nodes = GaugeMetricFamily("treadle_nodes", "nodes", labels=["state"])
     for state, count in sorted(states.items())[:16]:
         nodes.add_metric([state], count)
     yield nodes
     yield _gauge("treadle_jobs", "applications that have not ended", len(view.jobs) + view.jobs_left_out)
-    for name, text, value in (
-        ("used", "share of the cluster that a queue uses", attrgetter("used")),
-        ("entitled", "share that it is guaranteed, as far as it asks for it", attrgetter("entitled")),
-        ("pending", "share that it asks for beyond its use", attrgetter("pending")),
-        ("guaranteed", "share that it is guaranteed", attrgetter("guaranteed")),
+    for name, text in (
+        ("used", "share of the cluster that a queue uses"),
+        ("entitled", "share that it is guaranteed, as far as it asks for it"),
+        ("pending", "share that it asks for beyond its use"),
+        ("guaranteed", "share that it is guaranteed"),
     ):
         family = GaugeMetricFamily(f"treadle_queue_{name}_ratio", text, labels=["queue"])
         for queue in view.queues[:QUEUES_MAX]:
-            family.add_metric([queue.path], value(queue))
+            family.add_metric([queue.path], getattr(queue, name))
         yield family
 
 
@@ -495,8 +491,9 @@ class Collector:
         history: History,
         board: Board,
         clock: Callable[[], float] = time.time,
-        held: Held = no_held_nodes,
-        observed: Observed = no_held_nodes,
+        *,
+        held: Held,
+        observed: Observed,
     ) -> None:
         """Continue the work of an earlier process.
 

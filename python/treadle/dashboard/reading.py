@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -43,7 +43,7 @@ _DEPTH_MAX: Final = 20
 _RUNNING: Final = {"RUNNING", "DECOMMISSIONING"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Queue:
     """A queue. Shares are fractions of its partition's dominant resource, for nodes without a label."""
 
@@ -153,9 +153,10 @@ def queues_of(content: Any, memory_mb: int, vcores: int) -> tuple[list[Queue], i
     """
     try:
         root = content["scheduler"]["schedulerInfo"]
-        queues = _with_parents([_queue(each, depth, memory_mb, vcores) for each, depth in _walk(root, "", 0)])
+        queues = [_queue(each, depth, memory_mb, vcores) for each, depth in _walk(root, "", 0)]
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("the page of the scheduler has another form than the CapacityScheduler's") from error
+    _add_to_parents(queues)
     return queues[:QUEUES_MAX], max(len(queues) - QUEUES_MAX, 0)
 
 
@@ -193,29 +194,22 @@ def _queue(queue: Mapping[str, Any], depth: int, memory_mb: int, vcores: int) ->
     )
 
 
-def _with_parents(queues: list[Queue]) -> list[Queue]:
-    """Return queues with the parents' sums of requests, reservations and applications: the page has leaves only."""
-    sums: dict[str, list[float]] = {}
+def _add_to_parents(queues: list[Queue]) -> None:
+    """Set the parents' sums of requests, reservations and applications, of which the page has only the leaves'."""
+    above: list[Queue] = []
     for queue in queues:
-        if queue.leaf:
-            names = queue.path.split(".")
-            for upto in range(1, len(names)):
-                above = sums.setdefault(".".join(names[:upto]), [0.0] * 5)
-                own = (queue.pending, queue.reserved, queue.running, queue.waiting, queue.containers)
-                above[:] = [before + more for before, more in zip(above, own, strict=True)]
-    return [
-        replace(
-            queue,
-            pending=sums[queue.path][0],
-            reserved=sums[queue.path][1],
-            running=int(sums[queue.path][2]),
-            waiting=int(sums[queue.path][3]),
-            containers=int(sums[queue.path][4]),
-        )
-        if queue.path in sums
-        else queue
-        for queue in queues
-    ]
+        del above[queue.depth :]
+        if not queue.leaf:
+            queue.pending = queue.reserved = 0.0
+            queue.running = queue.waiting = queue.containers = 0
+            above.append(queue)
+            continue
+        for parent in above:
+            parent.pending += queue.pending
+            parent.reserved += queue.reserved
+            parent.running += queue.running
+            parent.waiting += queue.waiting
+            parent.containers += queue.containers
 
 
 def nodes_of(content: Any) -> Nodes:
@@ -276,15 +270,6 @@ Held = Callable[[], list[dict[str, Any]]]
 """Returns the reserved nodes of engines; raises `UserError` if they do not answer."""
 Observed = Callable[[], dict[str, Any]]
 """Returns the results of `observe_only` (docs/running-it.md); raises `UserError` if the sidecar does not answer."""
-
-
-def no_held_nodes() -> Any:
-    """Raise an error: engines cannot be asked.
-
-    Raises:
-        UserError: always.
-    """
-    raise UserError("no engine can be asked")
 
 
 class BackgroundQuestion(Generic[_T]):

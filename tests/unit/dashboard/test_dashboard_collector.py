@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 from tests.support.cluster_pages import TREADLE, FakeCluster, job, node
+from tests.support.dashboards import nobody
 from tests.support.optional import present
 from tests.support.pages import served
 from tests.support.waiting import eventually
@@ -38,7 +39,7 @@ class Looking:
 
     def __init__(self, url: str, path: Path) -> None:
         self.clock, self.board, self.history = Clock(START_S), Board(), History(path)
-        self.collector = Collector(Reader(url), self.history, self.board, self.clock)
+        self.collector = Collector(Reader(url), self.history, self.board, self.clock, held=nobody, observed=nobody)
 
     def look(self, after_s: float = 30.0) -> dict[str, Any]:
         """Look again some time later; return the overview."""

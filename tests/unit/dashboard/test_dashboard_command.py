@@ -17,6 +17,7 @@ import pytest
 import requests
 from tests.support.cli import Cli
 from tests.support.cluster_pages import TREADLE, FakeCluster
+from tests.support.dashboards import nobody
 from tests.support.pages import served
 from tests.support.waiting import eventually
 
@@ -102,7 +103,7 @@ def test_what_went_wrong_before_the_start_is_logged_with_since_when(
     with served(cluster):
         history = History(tmp_path / "history.sqlite")
         history.keep_conditions(1_000.0, [Condition("scheduling", "fail", "old words", 900.0)], [])
-        collector = Collector(Reader(cluster.url), history, Board(), lambda: 1_060.0)
+        collector = Collector(Reader(cluster.url), history, Board(), lambda: 1_060.0, held=nobody, observed=nobody)
         with caplog.at_level(logging.INFO):
             collector.poll()
             collector.poll()
