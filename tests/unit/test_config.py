@@ -132,7 +132,7 @@ def test_a_misspelt_key_of_a_tree_is_reported_with_the_keys_of_its_node() -> Non
     for node, path in (("{wieght: 2}", "a"), ("{children: {b: {wieght: 2}}}", "a.children.b")):
         text = f"policy:\n  share: {{kind: hdrf, tree: {{a: {node}}}}}\n"
         expected = f"conf/t.yaml:2: policy.share.tree.{path}.wieght: 'wieght' {known}"
-        assert problems(text, PARTS) == [expected]
+        assert problems(text) == [expected]
 
 
 @pytest.mark.usefixtures("parts")

@@ -280,7 +280,9 @@ def test_policy_check_checks_the_roster_and_shows_it(treadle_yaml: Path, cli: Cl
     treadle_yaml.write_text("engines:\n  service:\n    fallback: batch\n", encoding="utf-8")
     error = cli(["policy", "check", str(treadle_yaml)], 2).err
     assert f"{treadle_yaml}:3: engines.service.fallback: 'batch' is not one of none" in error
-    treadle_yaml.write_text("engines:\n  one: {policy: {ignore_priority: true}}\n", encoding="utf-8")
+    treadle_yaml.write_text(
+        "engines:\n  one: {policy: {order: {kind: srpt}, ignore_priority: true}}\n", encoding="utf-8"
+    )
     assert cli(["policy", "check", str(treadle_yaml)]).out.endswith(" estimate=none ignore_priority\n")
 
 

@@ -201,7 +201,7 @@ ONE = "{one: {select: {users: [ann]}, policy: %s}, rest: {}}\n"
         ("seed: 1\nengines: [prod]\n", ":2: engines: ['prod'] is not a mapping"),
         ("seed: 1\nengines: {prod: root.prod}\n", ":2: engines.prod: 'root.prod' is not a mapping"),
         (f"seed: 1\nengines: {ONE % 'hdrf'}", "engines.one.policy: 'hdrf' is not a mapping"),
-        (f"seed: 1\nengines: {ONE % '{share: 3}'}", "after this change:3: engines.one.policy.share: 3 "),
+        (f"seed: 1\nengines: {ONE % '{share: 3}'}", ":2: engines.one.policy.share: 3 "),
         ("seed: -1\n", ":1: seed: -1 is not"),
         ("seed: [\n", "not YAML"),
         ("seed: 1\nseed: 2\n", "is there twice"),

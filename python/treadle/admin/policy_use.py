@@ -525,8 +525,7 @@ def policies_of_engines(file: Path) -> dict[str, str]:
 
 def _differing(file: Path, text: str, target: Path, after: str) -> Iterator[str]:
     """Yield the settings outside a file's policy that differ from those of a text that takes over its policy."""
-    # line numbers are those of the text after the change
-    own, others = check_settings(file, text), check_settings(Path(f"{target} after this change"), after)
+    own, others = check_settings(file, text), check_settings(target, after)
     for section, values in section_values(text).items():
         if section == "policy":
             continue

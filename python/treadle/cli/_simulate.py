@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import typer
@@ -225,8 +224,12 @@ def simulate(scenario: Path, policy: list[str], places: OutputPaths, options: Si
     try:
         with compiling():
             for name, settings in policies:
-                with _failing(name, work.broken, keep_going=options.keep_going):
+                try:
                     warm_up(settings)
+                except PolicyFailedError as error:
+                    if not options.keep_going:
+                        raise UserError(_going_on(name, error)) from error
+                    work.broken[name] = str(error)
         work.run(policies)
         _report(work, places)
     except KeyboardInterrupt:
@@ -263,7 +266,9 @@ def _report(work: _SimulateCommand, places: OutputPaths) -> None:
         UserError: a file cannot be written.
     """
     outcomes = [each.summary if isinstance(each, Run) else each for each in work.results]
-    places.publish(as_json(outcomes) | _over_seeds(outcomes), partial(_show, outcomes, work.options))
+    summaries = [each for each in outcomes if isinstance(each, Summary)]
+    over_seeds = {"slowdowns": as_rows(slowdowns_of(summaries)), "pairs": as_rows(pairs_of(summaries))}
+    places.publish(as_json(outcomes) | over_seeds, partial(_show, outcomes, work.options))
     _warn(outcomes)
     for text in work.notes:
         note(text, "red" if work.stuck else "yellow")
@@ -345,21 +350,6 @@ def _update(bar: Progress, task: TaskID, finished: int, jobs: int, _now_ms: int)
 
 def _going_on(policy: str, failure: object) -> str:
     return f"{policy}: {failure}; --keep-going goes on with the other policies"
-
-
-@contextmanager
-def _failing(policy: str, broken: dict[str, str], *, keep_going: bool) -> Iterator[None]:
-    """Note a policy of which a part fails inside.
-
-    Raises:
-        PolicyFailedError: one does, and the others are not to go on.
-    """
-    try:
-        yield
-    except PolicyFailedError as error:
-        if not keep_going:
-            raise UserError(_going_on(policy, error)) from error
-        broken[policy] = str(error)
 
 
 def _show(outcomes: Sequence[Summary | FailedRun], options: SimulateOptions, console: Console) -> None:
@@ -488,12 +478,6 @@ def _by_policy(summaries: list[Summary]) -> list[tuple[str, list[Summary]]]:
 def _mean(values: list[float]) -> str:
     known = [value for value in values if np.isfinite(value)]
     return f"{np.mean(known):.4g}" if known else "-"
-
-
-def _over_seeds(outcomes: Sequence[Summary | FailedRun]) -> dict[str, Any]:
-    """Return the figures over all seeds, for JSON."""
-    summaries = [each for each in outcomes if isinstance(each, Summary)]
-    return {"slowdowns": as_rows(slowdowns_of(summaries)), "pairs": as_rows(pairs_of(summaries))}
 
 
 def _plot(outcomes: Sequence[Summary | FailedRun], formats: tuple[str, ...], folder: Path) -> Iterable[Path]:
