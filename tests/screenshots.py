@@ -13,7 +13,8 @@ from tests.support.browser import Visitor, chromium
 from tests.support.clusters import for_shell_jobs
 from tests.support.dashboards import TOKEN, dashboard
 
-from treadle.cli.dashboard import _explain, _held
+from treadle.cli.dashboard import _held
+from treadle.cli.explain import ask_sidecar_of
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 from treadle_lab.minicluster.site import CS, write_site
@@ -70,7 +71,7 @@ def main(folder: Path) -> None:
         with dashboard(
             rm,
             state,
-            lambda application: _explain(application, rm, None, None),
+            lambda application: ask_sidecar_of(rm, None, {"application": application, "ask": None, "node": ""}),
             held=lambda: _held(rm, None, None),
         ) as shown:
             waiting = start_jobs(cluster)
