@@ -493,7 +493,7 @@ def change_back(target: Path, number: int | None) -> Change:
 
 def _refuse_missing(file: Path, target: Path, text: str) -> None:
     """Refuse a policy that depends on a section that the file lacks, before it runs and does less than intended."""
-    with_sections(str(target), text, text, ["policy"])  # refuses a text that no other policy could be put into
+    with_sections(str(target), text, text, ["policy"])  # refuses sections that cannot be replaced
     followed = _followed(check_settings(target, text))
     lines = dict.fromkeys(line for at, each in followed for line in missing(each, at))
     if lines:

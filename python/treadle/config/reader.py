@@ -64,7 +64,7 @@ def check_settings(file: FilePath, text: str | None = None) -> Settings:
 
     Args:
         file: the file
-        text: its content, or what is to take its place; None: it is read
+        text: its new content; None: the file is read
 
     Raises:
         ConfigError: the file cannot be read, or it has errors; all of them are reported together.
