@@ -22,7 +22,6 @@ from treadle.policy.orders import follows_use
 from treadle.policy.shares.rules import RULES as SHARES
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = (ROOT / "docs" / "policy-parts.md").read_text("utf-8")
 KEPT = (ROOT / "docs" / "engine.md").read_text("utf-8")
 BY_NAME = re.compile(r"kind\.name (==|!=|in|not)\b|\bparameters\.(share|fit) (==|!=|[<>]|in\b|not\b)|RULES\[\"")
 
@@ -52,12 +51,6 @@ def test_nobody_asks_for_the_name_of_a_part() -> None:
     scores = [each for each in found if "node_search.py" in each]
     assert len(scores) == len(FITS), "each compiled score is called in one place"
     assert found == scores
-
-
-def test_each_part_has_a_row_in_the_docs() -> None:
-    section = PARTS[PARTS.index("## The parts") : PARTS.index("## When a part")]
-    for own in BUILTIN_PARTS:
-        assert f"`{own.kind}`" in section, f"{own.part}.{own.kind}"
 
 
 def test_what_is_kept_of_applications_is_in_the_docs_and_found_again_after_a_snapshot() -> None:

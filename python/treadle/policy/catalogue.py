@@ -12,7 +12,13 @@ from typing import Final
 from treadle.config.part_files import EstimateFilePart, FilePart, KeyedFilePart
 from treadle.config.parts import DURATIONS, PARTS, TASK_ESTIMATES, NoParameters, Parameters, PartRegistry, Traits
 from treadle.policy import fair_finish, mapreduce, node_search, orders, parts, phoenix, user_parts
-from treadle.policy.shares import capacity, deficit, hdrf, none, tree
+from treadle.policy.shares import (
+    capacity,
+    deficit,
+    hdrf,
+    none,
+    tree,
+)
 from treadle.policy.slearn import estimates, gate
 
 

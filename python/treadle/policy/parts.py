@@ -190,7 +190,8 @@ class Order(PolicyPart):
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set ``key[application]`` (initially 0): for `KEYED` the smallest is first, for `LEVELS` the level, from 0.
 
-        Equal keys are served by start time, then by priority and ID; equal levels by priority and ID.
+        Equal keys are served by start time, then by priority and ID; equal levels by priority and ID. The column
+        ``part`` of an application is the fraction of its tasks that the gate admits: sizes are multiplied by it.
         """
 
 

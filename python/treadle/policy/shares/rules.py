@@ -6,10 +6,20 @@ from typing import Final
 
 from treadle.compiled.functions import inner
 from treadle.model.tables import View
-from treadle.policy.shares import capacity, deficit, hdrf, none
+from treadle.policy.shares import (
+    capacity,
+    deficit,
+    hdrf,
+    none,
+)
 from treadle.policy.state import DecideParameters, Scratch
 
-RULES: Final = {"capacity": 0, "deficit": 1, "hdrf": 2, "none": 3}
+RULES: Final = {
+    "capacity": 0,
+    "deficit": 1,
+    "hdrf": 2,
+    "none": 3,
+}
 """The number of each file with compiled steps."""
 
 
