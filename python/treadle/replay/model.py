@@ -305,12 +305,15 @@ def _scenario(seen: RecordedCluster) -> dict[str, Any]:
     resources = [{"name": name, "counted": counted} for name, counted in zip(seen.resources, seen.counted, strict=True)]
     tick_ms = round(quantiles(seen.gaps_ms, n=4)[0]) if len(seen.gaps_ms) > 1 else 100
     root = next((at for at, queue in seen.queues.items() if queue.parent < 0), None)
+    children: dict[int, list[int]] = {}
+    for at, queue in seen.queues.items():
+        children.setdefault(queue.parent, []).append(at)
     starts = [
         job.first_ask_ms - job.master_ms for job in seen.jobs.values() if min(job.first_ask_ms, job.master_ms) >= 0
     ]
     return {
         "cluster": {"resources": resources, "nodes": nodes, "heartbeat_ms": seen.node_heartbeat_ms},
-        "queues": {} if root is None else _queues(seen, root),
+        "queues": {} if root is None else _queues(seen, children, root),
         "decision": {
             "tick_ms": min(max(tick_ms, 1), 60_000),
             "idle_ms": max(tick_ms, 1000),
@@ -372,9 +375,9 @@ def _early(seen: RecordedCluster) -> dict[str, float]:
     return {"tez_min_fraction": least, "tez_max_fraction": least}
 
 
-def _queues(seen: RecordedCluster, parent: int) -> dict[str, Any]:
+def _queues(seen: RecordedCluster, children: Mapping[int, Sequence[int]], parent: int) -> dict[str, Any]:
     """Return the child queues of a queue, with guarantees as fractions of the parent's."""
-    own = [(at, queue) for at, queue in seen.queues.items() if queue.parent == parent]
+    own = [(at, seen.queues[at]) for at in children.get(parent, ())]
     whole = sum(queue.guaranteed[0] for _, queue in own if queue.guaranteed)
     most, documents = seen.queues[parent].maximum, {}
     for at, queue in own:
@@ -386,7 +389,7 @@ def _queues(seen: RecordedCluster, parent: int) -> dict[str, Any]:
             "maximum_am_resource_percent": _percent(queue.am_limit, queue.maximum),
             "ordering_policy": "fair" if queue.ordering_policy == "fair" else "fifo",
             "priority": queue.priority,
-            "children": _queues(seen, at),
+            "children": _queues(seen, children, at),
         }
     return documents
 
