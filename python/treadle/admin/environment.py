@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -204,7 +205,7 @@ def make_folders(folder: Path) -> list[Path]:
         OSError: one cannot be made; none is left then.
     """
     made: list[Path] = []
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    missing = list(takewhile(lambda each: not each.exists(), (folder, *folder.parents)))
     try:
         for each in reversed(missing):
             each.mkdir()
