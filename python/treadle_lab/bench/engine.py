@@ -283,7 +283,14 @@ class Held:
 
 
 class SteadyState:
-    """The cluster's true state. Indices of rows are application x `KEYS` + key."""
+    """A ResourceManager in a steady state: its frames tick by tick, and its handling of answers.
+
+    Nodes are full except for containers that ended since their last heartbeat. In each tick some nodes report, in turn,
+    and on each of them the oldest containers have ended; their applications request as many again. The engine's
+    proposals are committed, and the next frame has everything that changed, as the shim does: nodes, queues, users,
+    applications, requests, container events, fates. At intervals an application ends and another starts. Indices of
+    rows are application x `KEYS` + key.
+    """
 
     def __init__(self, load: Load) -> None:
         self._load = load
