@@ -264,7 +264,7 @@ def playing(paper: str, folder: Path | None, cache: Path | None) -> Iterator[Pla
     """Yield a player of a paper's draws on the testbed, and show its progress.
 
     Args:
-        paper: its package, whose module ``sls`` plays
+        paper: its package, or ``gains``, whose module ``sls`` plays
         folder: of logs; None: one in the checkout's build folder
         cache: of runs that need not be played again; None stores nothing
 
@@ -274,7 +274,8 @@ def playing(paper: str, folder: Path | None, cache: Path | None) -> Iterator[Pla
     from treadle_lab.sls.play import KeptPlays, Player
 
     where = (folder or build_folder() / f"reproduce-{paper}-sls").resolve()
-    setting, kept = setting_of_testbed(), KeptPlays(cache, f"treadle_lab.papers.{paper}.sls")
+    package = paper if paper == "gains" else f"papers.{paper}"
+    setting, kept = setting_of_testbed(), KeptPlays(cache, f"treadle_lab.{package}.sls")
     with going_on(cache), terminable(), steps() as tell:
         yield Player(setting, where, kept, tell)
 

@@ -70,10 +70,10 @@ def _on_sls(draws: int, places: TestbedPaths) -> None:
     from treadle_lab.gains.workloads import FIRST_SEED
 
     places.check()
-    seeds = range(FIRST_SEED, FIRST_SEED + draws)
-    wanted = [(point, seed) for turn, seed in enumerate(seeds) for point in POINTS if turn % point.every == 0]
+    wanted = [(point, turn) for turn in range(draws) for point in POINTS if turn % point.every == 0]
 
-    def play(turn: int, at: int, player: Player) -> PointDraw:
-        return run_draw(*wanted[at], turn // 2, player)
+    def play(_: int, at: int, player: Player) -> PointDraw:
+        point, turn = wanted[at]
+        return run_draw(point, turn // point.every, FIRST_SEED + turn, player)
 
     play_draws("gains", range(len(wanted)), places, play, results_of)
