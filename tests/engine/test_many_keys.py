@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.engine.constrained_rm import LEAF, ConstrainedRM, attribute, cluster, own
-from tests.engine.parts import engine_with
+from tests.engine.parts import containers, engine_with
 
 from treadle import events
 from treadle.engine import Engine
 from treadle.engine.testing import StringTable, request, rows, small_cluster
-from treadle.events import array_fields
+from treadle.events import ContainerEvent, array_fields
 from treadle.model.classes import ROWS_AT_ONCE
+from treadle.model.containers import GROUPS_MAX
 
 KEYS = 150_000
 LARGE = [16384, 8]
@@ -98,3 +99,17 @@ def test_asks_whose_constraints_change_all_the_time_keep_no_other_waiting_for_go
         rm.change(busy)
         placed += rm.turn(engine, 2_000 + 1_000 * round_, 10).application.tolist().count(other)
     assert placed == 1
+
+
+def test_containers_that_each_have_a_priority_of_their_own_make_no_list_without_a_bound() -> None:
+    engine = small_engine()
+    count = 3 * GROUPS_MAX
+    lives = [(0, 10 + at, at, 0, 1_000) for at in range(count)]
+    engine.apply([containers(ContainerEvent.ALLOCATED, *lives)])
+    engine.apply([containers(ContainerEvent.COMPLETED, *lives[: count // 2])])
+    engine.decide(3_000, 100, sequence=3)
+    assert engine._cluster is not None
+    groups = engine._cluster.tasks.at[: engine._cluster.tasks.size]
+    groups = groups[groups["application"] == 0]
+    assert len(groups) == engine._cluster.apps.at["groups"][0] == GROUPS_MAX
+    assert (groups["running"].sum(), groups["ended"].sum()) == (count // 2, count // 2)

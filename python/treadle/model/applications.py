@@ -38,6 +38,7 @@ APPLICATION: Final = np.dtype(
         ("assumed_count", "i4"),
         ("first_row", "i4"),
         ("first_group", "i4"),  # its first task group
+        ("groups", "i4"),  # number of its task groups
         ("first_hint", "i4"),  # its first row in the table of task hints
         ("blacklisted", "i4"),  # number of blacklisted names
         ("state", "u1"),

@@ -29,6 +29,10 @@ BEGAN: Final = 1
 ENDED: Final = 2
 
 
+GROUPS_MAX: Final = 2000
+"""Maximum number of an application's groups; tasks of further priorities join the latest group."""
+
+
 @inner
 def group_key(app: int, priority: int) -> int:
     """Return the key of an application's priority, which may be negative."""
@@ -49,8 +53,11 @@ def group_of(
 ) -> int:
     """Return the task group of an application and priority, a new one if necessary."""
     group = find(index, group_key(app, priority))
+    if group < 0 and apps[app].groups >= GROUPS_MAX:
+        group = apps[app].first_group
     if group >= 0:
         return group
+    apps[app].groups += 1
     group = take_from(free, next_unused)
     put(index, group_key(app, priority), group)
     groups[group].application = app
@@ -242,6 +249,7 @@ def drop_groups(to: TaskArrays, app: int) -> None:
         give_back(to.free, group)
         group = groups[group].next
     apps[app].first_group = -1
+    apps[app].groups = 0
 
 
 GROUP: Final = np.dtype(
