@@ -17,6 +17,7 @@ from treadle.compiled.array_types import F64
 from treadle.engine import Engine
 from treadle.events import ApplicationState, LearnedState
 from treadle.model.tables import ModelError
+from treadle.policy import fair_finish
 from treadle.policy.fair_finish import Progress
 from treadle.policy.state import SUMS
 from treadle.policy.work import Durations
@@ -167,6 +168,41 @@ def test_jobs_that_ended_teach_those_of_their_name() -> None:
     run.rm.job(1, name="long")
     run.rm.job(1, name="short")
     assert run.tick() == [3]
+
+
+def test_the_jobs_that_ended_here_alone_and_have_least_left_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_finish, "GHOSTS_MAX", 2)
+    run = Run(cluster((4, 4)))
+    run.rm.job(1)
+    run.tick()
+    progress = progress_of(run.engine)
+    progress.ghost_leaf, progress.ghost_ms = np.full(4, LEAF, np.int32), np.array([9e6, 3e6, 8e6, 2e6])
+    run.tick(limit=0)
+    assert progress.ghost_ms.tolist() == pytest.approx([3e6, 2e6], rel=0.01)
+
+
+def test_requests_that_are_withdrawn_make_no_class_of_jobs_shorter_than_a_millisecond_a_task() -> None:
+    run = Run(cluster((4, 4)))
+    for count in (1_000_000_000, 4):
+        run.rm.ask(run.rm.job(1) if count > 4 else 0, 0, count, (1, 1))
+        run.tick(limit=1)
+    run.end()
+    run.go(0)
+    run.tick()
+    assert (progress_of(run.engine).counts[-1], progress_of(run.engine).logs[-1]) == (1.0, 0.0)
+
+
+def test_long_names_stay_distinct_and_take_little_room() -> None:
+    run = Run(cluster((4, 4)))
+    for end in "ab":
+        app = run.rm.job(1, name="\x01" * 999 + end)
+        run.tick()
+        run.tick()
+        run.end()
+        run.go(app)
+        run.tick()
+    assert [key for key in progress_of(run.engine).known if len(key) > 100] == []
+    assert len(progress_of(run.engine).known) == 3
 
 
 def test_priority_comes_before_the_order_of_ends() -> None:

@@ -15,6 +15,7 @@ equal share of the leaf they precede jobs with sizes, beyond that they follow th
 from __future__ import annotations
 
 from collections.abc import Iterable
+from hashlib import blake2b
 from math import exp, inf, log, nan
 from typing import Annotated, Final, Self
 
@@ -61,6 +62,8 @@ NAME_WEIGHT: Final = 1.0
 """Weight of the coarser mean, in jobs, against the jobs of a class, a user or a name."""
 NAMES_MAX: Final = 10_000
 """Maximum number of remembered users and names; the oldest are dropped."""
+NAME_CHARS_MAX: Final = 200
+"""A longer name is remembered by its digest: the file of all names stays small."""
 ENDED: Final = 1
 NEW: Final = 2
 """Changes of an application since the last cycle."""
@@ -418,7 +421,7 @@ class Progress(Keeper):
             if tasks <= 0.0 or tested_ms <= 0.0 or cluster.names.texts[app["type"]] == ENDLESS:
                 continue
             at = int(np.searchsorted(CLASSES, tasks))
-            mean = log(tested_ms / tasks)
+            mean = log(max(tested_ms / tasks, 1.0))  # withdrawn requests count as tasks that took no time
             user, name = _names(cluster, app)
             usual = self.logs[at] / self.counts[at] if self.counts[at] else mean
             for key, value in ((user, mean - usual), (name, mean)):
@@ -448,7 +451,7 @@ class Progress(Keeper):
         known = (self.ghost_leaf >= 0) & (self.ghost_leaf < len(apps.leaf_first) - 1)
         left = np.flatnonzero(known & (self.ghost_ms > 0.0))
         # They would never finish in a leaf without capacity: keep those with the least remaining service.
-        left = np.sort(left[np.argsort(self.ghost_ms[left], kind="stable")[-GHOSTS_MAX:]])
+        left = np.sort(left[np.argsort(self.ghost_ms[left], kind="stable")[:GHOSTS_MAX]])
         self.ghost_leaf, self.ghost_ms = self.ghost_leaf[left], self.ghost_ms[left]
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
@@ -477,7 +480,10 @@ class Progress(Keeper):
 def _names(cluster: Cluster, app: np.void) -> tuple[str, str]:
     """Return the statistics keys of an application's user and name."""
     texts = cluster.names.texts
-    return f"user {texts[app['user']]}", f"name {texts[app['user']]} {texts[app['name']]}"
+    user, name = texts[app["user"]], texts[app["name"]]
+    if len(name) > NAME_CHARS_MAX:
+        name = blake2b(name.encode(), digest_size=16).hexdigest()
+    return f"user {user}", f"name {user} {name}"
 
 
 class TimeOnTestParameters(Parameters):
