@@ -13,7 +13,9 @@ from tests.engine.fake_rm import FakeRM
 from treadle.config.parts import PARTS, Part
 from treadle.config.settings import EngineReservation, Settings, default_settings
 from treadle.engine import Engine
+from treadle.policy.catalogue import BUILTIN_PARTS
 
+SHARES = sorted(each.kind for each in BUILTIN_PARTS if each.part == "share" and each.kind != "file")
 PLENTY = 1 << 20
 ENDLESS = 100_000
 

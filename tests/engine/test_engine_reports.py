@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.engine.fake_rm import FakeRM, cluster, nodes_of, placed
 from tests.engine.parts import engine_with, settings_with
-from tests.engine.sleepers import sharing
+from tests.engine.sleepers import SHARES, sharing
 from tests.engine.test_am_starts import Bench as Masters
 from tests.engine.test_engine_holds import kept
 from tests.engine.test_engine_placement import big_and_small, racks, ticks_until_big
@@ -180,7 +180,7 @@ class Research:
         return list(self.engine.stalled())
 
 
-@pytest.mark.parametrize("share", ["capacity", "hdrf", "drf", "none", "deficit"])
+@pytest.mark.parametrize("share", SHARES)
 def test_a_stalled_queue_is_named_with_its_cause_after_two_minutes(share: str) -> None:
     settings = default_settings() if share == "capacity" else sharing(share)
     cluster = Research(Engine(settings))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.engine.fake_rm import FakeRM, cluster
-from tests.engine.sleepers import Sleepers, Tree, sharing
+from tests.engine.sleepers import SHARES, Sleepers, Tree, sharing
 from tests.support.optional import present
 
 from treadle import events
@@ -179,7 +179,7 @@ def test_480_slots(kind: str, without_n23: tuple[int, int, int]) -> None:
 
 # Shares under trees and asks that make no sense, or are very many.
 
-TREES = ["hdrf", "drf", "deficit"]
+TREES = [kind for kind in SHARES if kind != "capacity"]
 
 
 def flat(leaves: int) -> Tree:
@@ -191,14 +191,14 @@ def weighted(**weights: float) -> dict[str, Any]:
     return {queue: {"weight": weight} for queue, weight in weights.items()}
 
 
-@pytest.mark.parametrize("kind", [*TREES, "none"])
+@pytest.mark.parametrize("kind", TREES)
 def test_a_resource_that_nobody_has_blocks_who_needs_it_and_nobody_else(kind: str) -> None:
     cluster = Sleepers(flat(2), nodes=2, cpu=3, gpu=0, settings=sharing(kind))
     cluster.begin({"q0": (1, 1), "q1": (1, 0)})
     assert cluster.tasks() == {"q0": 0, "q1": 6}
 
 
-@pytest.mark.parametrize("kind", [*TREES, "none"])
+@pytest.mark.parametrize("kind", TREES)
 def test_tasks_that_need_nothing_all_run_and_take_from_nobody(kind: str) -> None:
     cluster = Sleepers(flat(3), nodes=1, cpu=6, gpu=1, settings=sharing(kind))
     cluster.join("q0", 0, 0, 50)
@@ -271,9 +271,9 @@ def test_deficits_outlive_another_queue() -> None:
     cluster.engine.apply([rm._texts.drain(), event])
     share = cluster.engine._policy.share
     shares = share.shares(cluster.engine._cluster)  # type: ignore[arg-type]
-    by_queue = dict(zip(shares.nodes["queue"].tolist(), shares.deficits[0].tolist(), strict=True))
+    by_queue = dict(zip(shares.nodes["queue"].tolist(), shares.kept[0].tolist(), strict=True))
     assert {queue: by_queue[queue] for queue in (1, 2, 3)} == {1: -3.0, 2: 3.0, 3: 0.0}
-    assert np.count_nonzero(shares.deficits) == 2
+    assert np.count_nonzero(shares.kept) == 2
 
 
 @pytest.mark.parametrize(

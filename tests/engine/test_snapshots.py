@@ -88,7 +88,7 @@ def test_deficits_are_those_of_a_queue_and_a_partition_by_their_names() -> None:
     twins.tick(snapshot=ELSEWHERE, limit=0)
     kept, other = (present(told.engine._policy.share.tree) for told in (twins.plain, twins.other))
     assert kept._partitions == other._partitions == ("", "gpu")
-    deficits = [present(tree._shares).deficits for tree in (kept, other)]
+    deficits = [present(tree._shares).kept for tree in (kept, other)]
     assert deficits[0].any()
     assert deficits[0].tolist() == deficits[1].tolist()
 

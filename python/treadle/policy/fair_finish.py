@@ -29,7 +29,7 @@ from treadle.events import ApplicationState, LearnedState, Samples
 from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
 from treadle.model.tables import GUARANTEED, ModelError, Table, View
-from treadle.policy.parts import ACTIVE, Estimate, Keeper, Order
+from treadle.policy.parts import ACTIVE, BY_DURATIONS, Estimate, Keeper, Order
 from treadle.policy.work import Durations, Jobs, demand_of, hinted_durations, or_default
 
 JOB: Final = np.dtype(
@@ -495,7 +495,7 @@ class TimeOnTestParameters(Parameters):
     weight: float = Field(default=1.0, gt=0.0, le=1e6, description="How many tasks that ended the prior counts for.")
 
 
-class TimeOnTestEstimate(Estimate):
+class TimeOnTestEstimate(Estimate, kind="time_on_test", parameters=TimeOnTestParameters):
     """Total time on test: the time that a job's tasks have had over those that ended, with a prior of earlier jobs."""
 
     keeper: type[Keeper] | None = Progress
@@ -514,7 +514,7 @@ class TimeOnTestEstimate(Estimate):
             hinted_durations(view, found)
 
 
-class FairFinishOrder(Order):
+class FairFinishOrder(Order, kind="fair_finish", traits=BY_DURATIONS):
     """The application that fair sharing would end first; who is late there shares fairly before all (FSP, PSBS)."""
 
     steps = "finish"

@@ -301,7 +301,7 @@ class ParallelismParameters(Parameters):
     )
 
 
-class ParallelismGate(Gate):
+class ParallelismGate(Gate, kind="parallelism", parameters=ParallelismParameters):
     """As many tasks of a MapReduce job at a time as the mode says; all else is served at once."""
 
     def __init__(self, parameters: ParallelismParameters) -> None:

@@ -13,7 +13,7 @@ from treadle.compiled.pair_map import find, pair
 from treadle.config.parts import Parameters
 from treadle.model.tables import TOTAL, View
 from treadle.policy.own_tags import counts_allow, in_set
-from treadle.policy.parts import Fit
+from treadle.policy.parts import BY_DURATIONS, Fit
 from treadle.policy.phoenix import Contention
 from treadle.policy.state import (
     CURSOR,
@@ -47,14 +47,14 @@ class FirstFitParameters(Parameters):
     )
 
 
-class FirstFit(Fit):
+class FirstFit(Fit, kind="first_fit", parameters=FirstFitParameters):
     """The first node on which the ask fits, in the order of the RM's nodes."""
 
     def __init__(self, parameters: FirstFitParameters) -> None:
         self.keeper = Contention if parameters.scarcity else None
 
 
-class RandomFit(Fit):
+class RandomFit(Fit, kind="random_fit"):
     """Any node on which the ask fits, drawn with the seed."""
 
     draws = True
@@ -89,7 +89,7 @@ class PackingParameters(Parameters):
     )
 
 
-class Packing(Fit):
+class Packing(Fit, kind="packing", parameters=PackingParameters):
     """The node whose free resources are most like the ask: the largest dot product among a window of nodes."""
 
     steps = "packing"
@@ -155,7 +155,7 @@ class TetrisParameters(Parameters):
         return overbook
 
 
-class Tetris(Fit):
+class Tetris(Fit, kind="tetris", parameters=TetrisParameters, traits=BY_DURATIONS):
     """Requests of a queue compete for a node until none fits: packing score x plan score - eta x work left."""
 
     steps = "packing"

@@ -14,16 +14,16 @@ from pydantic import Field
 
 from treadle.compiled.array_types import F64, Records
 from treadle.compiled.functions import inner
-from treadle.config.parts import Parameters
+from treadle.config.parts import Parameters, Traits
 from treadle.model.cluster import Cluster
 from treadle.model.queues import FAIR
 from treadle.model.tables import ASSUMED, USED, View
-from treadle.policy.parts import Order
+from treadle.policy.parts import BY_DURATIONS, Order
 from treadle.policy.state import CLUSTER, FIFO, FINISH, LEVELS, DecideParameters, Scratch
 from treadle.policy.work import Jobs
 
 
-class FifoOrder(Order):
+class FifoOrder(Order, kind="fifo", traits=Traits(compares_priorities=True)):
     """The application with the highest priority first, then the one that came first."""
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
@@ -31,7 +31,7 @@ class FifoOrder(Order):
         leaves["order"] = FIFO
 
 
-class LasOrder(Order):
+class LasOrder(Order, kind="las"):
     """The application that has used the least so far: dominant share of the cluster x time."""
 
     def keys(self, jobs: Jobs, key: F64) -> None:
@@ -39,7 +39,7 @@ class LasOrder(Order):
         key[:] = jobs.view.apps["service_ms"]
 
 
-class QueueOrder(Order):
+class QueueOrder(Order, kind="queue", traits=Traits(overrides=False, compares_priorities=True)):
     """Applications come in the order of their leaf's own ordering-policy: fifo, or fair, by size or not."""
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
@@ -48,7 +48,7 @@ class QueueOrder(Order):
         leaves["sized"] = cluster.queues.at["sized"]
 
 
-class SrptOrder(Order):
+class SrptOrder(Order, kind="srpt", traits=BY_DURATIONS):
     """The application with the least work left: over its remaining tasks the sum of duration x demands."""
 
     def keys(self, jobs: Jobs, key: F64) -> None:
@@ -97,7 +97,7 @@ class FairParameters(Parameters):
     )
 
 
-class FairOrder(Order):
+class FairOrder(Order, kind="fair", parameters=FairParameters):
     """The application that uses the least memory first, as YARN's FairOrderingPolicy."""
 
     steps = "fair"
@@ -331,7 +331,7 @@ class MlfqParameters(Parameters):
         return self.size != "attained_service"
 
 
-class MlfqOrder(Order):
+class MlfqOrder(Order, kind="mlfq", parameters=MlfqParameters, traits=BY_DURATIONS):
     """Applications in levels by size: first in, first out within one, levels share the leaf by weights."""
 
     def __init__(self, parameters: MlfqParameters) -> None:

@@ -1,7 +1,7 @@
 """Interfaces of the five kinds of parts; the gate that admits everything, and estimates from observation or hints.
 
 Built-in parts select a rule that is compiled into the inner loop (`treadle.policy.loop`), or fill a column that the
-loop reads. To add one, derive a class from a base in this file and add a line to `treadle.policy.catalogue`; see
+loop reads. To add one, derive a class from a base in this file and give it a kind: it is then in `BUILTIN_PARTS`. See
 `shares.capacity` for a short example. A custom part needs no compiled rule: see `treadle.policy.user_parts`.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from treadle.compiled.array_types import F64, Records
-from treadle.config.parts import Parameters
+from treadle.config.parts import DURATIONS, TASK_ESTIMATES, NoParameters, Parameters, Traits
 from treadle.config.settings import Settings
 from treadle.events import Event, LearnedState, Samples
 from treadle.model.carry import Carried
@@ -76,15 +76,41 @@ class Keeper:
 Keepers = dict[type[Keeper], Keeper]
 
 
+class BuiltinPart(NamedTuple):
+    """A built-in part."""
+
+    part: str
+    """One of `treadle.config.parts.PART_KINDS`."""
+    kind: str
+    make: type[PolicyPart]
+    parameters: type[Parameters]
+    traits: Traits
+
+
+BUILTIN_PARTS: Final[list[BuiltinPart]] = []
+"""The built-in parts of all imported modules; `treadle.policy.catalogue` imports all that have some."""
+BY_DURATIONS: Final = Traits(estimates=(DURATIONS,))
+BY_PILOTS: Final = Traits(by_pilots=True)
+FOLLOWS: Final = Traits(overrides=False)
+
+
 class PolicyPart:
     """Base of all parts."""
 
+    part: ClassVar[str]
     steps = ""
     """Name of the file with its compiled steps, next to the other parts of its kind; empty: none."""
     keeper: type[Keeper] | None = None
     """The class of its state outside the model, if any."""
     kept: Any = None
     """That state."""
+
+    def __init_subclass__(
+        cls, kind: str = "", parameters: type[Parameters] = NoParameters, traits: Traits | None = None
+    ) -> None:
+        """Add a part with a kind to the built-in ones."""
+        if kind:
+            BUILTIN_PARTS.append(BuiltinPart(cls.part, kind, cls, parameters, traits or Traits()))
 
     def __init__(self, parameters: Any) -> None:
         """Create the part with its parameters from treadle.yaml."""
@@ -97,6 +123,7 @@ class PolicyPart:
 class Estimate(PolicyPart):
     """Estimates how long tasks run."""
 
+    part = "estimate"
     default_ms: float
     """Duration of a task without an estimate, in milliseconds."""
 
@@ -111,6 +138,7 @@ class Estimate(PolicyPart):
 class Gate(PolicyPart):
     """Decides which requests may be served now."""
 
+    part = "gate"
     due_ms = NEVER
     """The RM's time, in ms, when the gate must be called again even without events."""
     waits_for = ""
@@ -150,6 +178,7 @@ class Gate(PolicyPart):
 class Share(PolicyPart):
     """Decides which queue comes next. The comparison of queues is compiled (`treadle.policy.shares`)."""
 
+    part = "share"
     walks_queues = False
     """Whether it compares sibling queues, without a tree of its own."""
     compares_shares = False
@@ -173,6 +202,7 @@ class Share(PolicyPart):
 class Order(PolicyPart):
     """Decides which application of a leaf comes next."""
 
+    part = "order"
     weights: Sequence[float] = ()
     """Weights of the levels, starting with the first, if leaves have the order `LEVELS`; else empty."""
     thresholds_ms: F64 = np.zeros(0)
@@ -198,6 +228,7 @@ class Order(PolicyPart):
 class Fit(PolicyPart):
     """Decides which node serves a request."""
 
+    part = "fit"
     draws = False
     """Whether nodes are drawn randomly, with the seed."""
     goes_round = False
@@ -223,7 +254,7 @@ class Fit(PolicyPart):
         return needs
 
 
-class AllGate(Gate):
+class AllGate(Gate, kind="all", traits=FOLLOWS):
     """Every ask may be served at any time."""
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
@@ -231,7 +262,7 @@ class AllGate(Gate):
         rows["may"] = 1
 
 
-class NoEstimate(Estimate):
+class NoEstimate(Estimate, kind="none", traits=FOLLOWS):
     """Durations are unknown: all tasks count the same."""
 
     default_ms = 1000.0
@@ -248,7 +279,7 @@ class ObservedParameters(Parameters):
     )
 
 
-class ObservedEstimate(Estimate):
+class ObservedEstimate(Estimate, kind="observed", parameters=ObservedParameters):
     """The mean duration of the application's tasks of the same priority that ended, else of all its tasks that did."""
 
     def __init__(self, parameters: ObservedParameters) -> None:
@@ -271,7 +302,7 @@ class HintsParameters(Parameters):
         return ("history.store", "listener.address")
 
 
-class HintsEstimate(Estimate):
+class HintsEstimate(Estimate, kind="hints", parameters=HintsParameters, traits=Traits(estimates=(TASK_ESTIMATES,))):
     """Hints of a profile store, of AMs or of the simulator's oracle (`treadle.events.TaskEstimates`)."""
 
     def __init__(self, parameters: HintsParameters) -> None:

@@ -31,7 +31,7 @@ from treadle.model.classes import Wanted
 from treadle.model.cluster import Cluster
 from treadle.model.containers import BEGAN, ENDED
 from treadle.model.tables import TOTAL, View, grown
-from treadle.policy.parts import NEVER, Gate, Keeper, Order
+from treadle.policy.parts import BY_DURATIONS, NEVER, Gate, Keeper, Order
 from treadle.policy.work import Jobs
 
 WINDOW_MS: Final = 600_000.0
@@ -433,7 +433,7 @@ class PhoenixOrderParameters(Parameters):
     )
 
 
-class PhoenixOrder(Order):
+class PhoenixOrder(Order, kind="phoenix", parameters=PhoenixOrderParameters, traits=BY_DURATIONS):
     """The least work left first; where asks wait too long for a class of nodes, the most contended class first."""
 
     keeper: type[Keeper] | None = Contention
@@ -535,7 +535,7 @@ class PhoenixGateParameters(Parameters):
     )
 
 
-class PhoenixGate(Gate):
+class PhoenixGate(Gate, kind="phoenix", parameters=PhoenixGateParameters):
     """All may be served, first where they prefer to be; what waits too long takes the next alternative."""
 
     keeper: type[Keeper] | None = Contention

@@ -155,7 +155,7 @@ class DecideCheckpoint:
         """Save the state."""
         self._counters = scratch.counters[_COUNTERS]
         self._averages = scratch.averages.copy()
-        self._deficits = scratch.shares.deficits.copy()
+        self._kept = scratch.shares.kept.copy()
         self._waiting_ms = view.rows["waiting_since_ms"].copy()
         self._waiting_offers = view.rows["waiting_since_offers"].copy()
         self._held_for = view.nodes["hold_row"].copy()
@@ -165,8 +165,8 @@ class DecideCheckpoint:
         """Restore the state; for rows that wait for a nearer node only ``proposed`` ones: the others wait on."""
         scratch.counters[_COUNTERS] = self._counters
         scratch.averages[:] = self._averages
-        if scratch.shares.deficits.shape == self._deficits.shape:  # otherwise another policy took over meanwhile
-            scratch.shares.deficits[:] = self._deficits
+        if scratch.shares.kept.shape == self._kept.shape:  # otherwise another policy took over meanwhile
+            scratch.shares.kept[:] = self._kept
         rows = proposed["row"]
         view.rows["waiting_since_ms"][rows] = self._waiting_ms[rows]
         view.rows["waiting_since_offers"][rows] = self._waiting_offers[rows]

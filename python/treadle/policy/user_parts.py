@@ -10,13 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I64, U8, Records
-from treadle.config.part_files import METHODS, EstimateFilePart, FilePart, PartStoppedError, interrupts, where
+from treadle.config.part_files import (
+    METHODS,
+    EstimateFilePart,
+    FilePart,
+    KeyedFilePart,
+    PartStoppedError,
+    interrupts,
+    where,
+)
 from treadle.errors import UserError
 from treadle.model.classes import ANY_NODE
 from treadle.model.cluster import Cluster
@@ -319,7 +327,7 @@ def _array(function: Callable[[ClusterView], Any], view: ClusterView) -> Any:
 class FromFile:
     """Common base of the five kinds of custom parts."""
 
-    part: str
+    part: ClassVar[str]
 
     def __init__(self, parameters: Any, calls: Calls) -> None:
         self.parameters = parameters
@@ -361,10 +369,8 @@ class FromFile:
         return numbers
 
 
-class FileGate(FromFile, Gate):
+class FileGate(FromFile, Gate, kind="file", parameters=FilePart):
     """Your own class: True or False for each request."""
-
-    part = "gate"
 
     def fill(self, view: ClusterView, scratch: Scratch) -> Scratch:
         """Set which request rows may be served."""
@@ -373,10 +379,9 @@ class FileGate(FromFile, Gate):
         return scratch
 
 
-class FileShare(FromFile, Share):
+class FileShare(FromFile, Share, kind="file", parameters=KeyedFilePart):
     """Your own class: a number for each queue, of siblings the smallest first."""
 
-    part = "share"
     steps, walks_queues, keyed = "capacity", True, True
 
     def fill(self, view: ClusterView, scratch: Scratch) -> Scratch:
@@ -386,10 +391,8 @@ class FileShare(FromFile, Share):
         return scratch
 
 
-class FileOrder(FromFile, Order):
+class FileOrder(FromFile, Order, kind="file", parameters=KeyedFilePart):
     """Your own class: a number for each application, of a leaf's the smallest first."""
-
-    part = "order"
 
     def fill(self, view: ClusterView, scratch: Scratch) -> Scratch:
         """Set the keys of applications."""
@@ -398,10 +401,10 @@ class FileOrder(FromFile, Order):
         return scratch
 
 
-class FileFit(FromFile, Fit):
+class FileFit(FromFile, Fit, kind="file", parameters=KeyedFilePart):
     """Your own class: a number for each node, or for each request and node, the largest first."""
 
-    part, steps = "fit", "keyed"
+    steps = "keyed"
     window = 1 << 30
 
     def fill(self, view: ClusterView, scratch: Scratch) -> Scratch:
@@ -416,10 +419,8 @@ class FileFit(FromFile, Fit):
         return scratch._replace(scores=scores)
 
 
-class FileEstimate(FromFile, Estimate):
+class FileEstimate(FromFile, Estimate, kind="file", parameters=EstimateFilePart):
     """Your own class: how long a container of each request will run."""
-
-    part = "estimate"
 
     def __init__(self, parameters: EstimateFilePart, calls: Calls) -> None:
         super().__init__(parameters, calls)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from treadle.compiled.functions import inner
 from treadle.model.tables import ASSUMED, GUARANTEED, USED, View
-from treadle.policy.parts import Share
+from treadle.policy.parts import FOLLOWS, Share
 from treadle.policy.state import PARTITION, DecideParameters, Scratch
 
 
@@ -127,7 +127,7 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
     return queue
 
 
-class CapacityShare(Share):
+class CapacityShare(Share, kind="capacity", traits=FOLLOWS):
     """Queues get the CapacityScheduler's guarantees, and more when others leave it unused."""
 
     steps, walks_queues = "capacity", True

@@ -117,8 +117,8 @@ def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition:
     shares.clock[VIRTUAL_TIME] = shares.clock[WEIGHTS] = 0.0
     for at in range(first, first + count):
         if scratch.queues[shares.nodes[at].queue].live == 0:
-            shares.deficits[partition, at] = 0.0
-        shares.nodes[at].key = shares.deficits[partition, at]
+            shares.kept[partition, at] = 0.0
+        shares.nodes[at].key = shares.kept[partition, at]
         if shares.nodes[at].kind != BLOCKED:
             shares.clock[WEIGHTS] += max(shares.nodes[at].weight, 0.0)
         enter(shares, at)
@@ -164,7 +164,7 @@ def end(view: View, scratch: Scratch, parameters: DecideParameters, partition: i
     shares = scratch.shares
     first = shares.nodes[0].first_child
     for at in range(first, first + shares.nodes[0].child_count):
-        shares.deficits[partition, at] = deficit(shares, at)
+        shares.kept[partition, at] = deficit(shares, at)
 
 
 @inner
@@ -196,10 +196,10 @@ class DeficitParameters(TreeParameters):
     )
 
 
-class DeficitShare(Share):
+class DeficitShare(Share, kind="deficit", parameters=DeficitParameters):
     """The order decides across all leaf queues, until one is too far behind its fair share; then that one is served."""
 
     steps = "deficit"
 
     def __init__(self, parameters: DeficitParameters) -> None:
-        self.tree = ShareTree(parameters, flat=True, kappa=parameters.kappa, slots=parameters.slots)
+        self.tree = ShareTree(parameters, flat=True, keeps=True, kappa=parameters.kappa, slots=parameters.slots)

@@ -272,7 +272,7 @@ class HdrfParameters(TreeParameters):
     )
 
 
-class HdrfShare(Share):
+class HdrfShare(Share, kind="hdrf", parameters=HdrfParameters):
     """H-DRF: at each level of the tree the queue with the least dominant share, rescaled, comes first."""
 
     steps, compares_shares = "hdrf", True
@@ -283,7 +283,7 @@ class HdrfShare(Share):
         self.tree = ShareTree(parameters, flat=False, aims=aims)
 
 
-class DrfShare(Share):
+class DrfShare(Share, kind="drf", parameters=TreeParameters):
     """DRF: the leaf queue with the least dominant share comes first, whatever tree it is in."""
 
     steps, compares_shares = "hdrf", True

@@ -107,7 +107,7 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
     return int(scratch.shares.nodes[at].queue) if at >= 0 else -1
 
 
-class NoShare(Share):
+class NoShare(Share, kind="none"):
     """The applications of all queues come in one order, as if they were in one queue."""
 
     steps = "none"

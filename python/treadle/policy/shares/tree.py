@@ -135,7 +135,7 @@ MATCH: Final = np.dtype(
 
 @tables
 class Shares(NamedTuple):
-    """The arrays of sharing rules; only the tree's layout and the deficits outlive a cycle."""
+    """The arrays of sharing rules; only the tree's layout and `kept` outlive a cycle."""
 
     counters: I64
     nodes: Records
@@ -144,7 +144,7 @@ class Shares(NamedTuple):
     leaf_node: I32  # the node of each leaf queue; -1: it gets nothing
     resources: Records
     clock: F64  # VIRTUAL_TIME, WEIGHTS, UNITS
-    deficits: F64  # partition, node: deficit between cycles; empty unless the share has deficits
+    kept: F64  # partition, node: a number of the share's own between cycles; empty unless it keeps one
     aims: F64  # partition, node: AIM, STEP, and resources that its requests need; empty without aims
     unaimed: I64  # partition: work of cycles since the last computation of aims
     fill: Records  # `FILL` by node, if leaves have aims
@@ -154,9 +154,9 @@ class Shares(NamedTuple):
 
 
 def shares_for(
-    tree: Records, leaf_node: I32, resources: int, deficits: int = 0, kappa: float = 0.0, slots: int = 0, aims: int = 0
+    tree: Records, leaf_node: I32, resources: int, kept: int = 0, kappa: float = 0.0, slots: int = 0, aims: int = 0
 ) -> Shares:
-    """Return the arrays for ``tree``, with deficits or aims for so many partitions."""
+    """Return the arrays for ``tree``, with kept numbers or aims for so many partitions."""
     aimed = len(tree) if aims else 0
     tree["wait"] = NEVER
     return Shares(
@@ -167,7 +167,7 @@ def shares_for(
         leaf_node=leaf_node,
         resources=np.zeros(resources, RESOURCE),
         clock=np.zeros(CLOCKS),
-        deficits=np.zeros((deficits, len(tree))),
+        kept=np.zeros((kept, len(tree))),
         aims=np.zeros((aims, aimed, AIMS + resources)),
         unaimed=np.full(aims, 1 << 40, np.int64),
         fill=np.zeros(aimed, FILL),
@@ -242,16 +242,18 @@ class ShareTree:
         parameters: TreeParameters,
         *,
         flat: bool,
-        kappa: float | None = None,
+        keeps: bool = False,
+        kappa: float = 0.0,
         slots: bool = False,
         aims: bool = False,
     ) -> None:
         """Prepare ``flat``, with all leaves directly below the root, or the tree as it is.
 
-        With ``kappa`` there are deficits: in slots, or in dominant shares. With ``aims`` leaves have aims.
+        With ``keeps`` the share keeps a number for each leaf and partition. With ``aims`` leaves have aims.
         """
         self._parameters = parameters
         self._flat = flat
+        self._keeps = keeps
         self._kappa = kappa
         self._slots = slots
         self._aims = aims
@@ -266,37 +268,35 @@ class ShareTree:
     def shares(self, cluster: Cluster) -> Shares:
         """Return the arrays for a cluster's queues, with their lasting state."""
         partitions = len(cluster.names.partitions)
-        deficits, aims = (0 if self._kappa is None else partitions), (partitions if self._aims else 0)
+        kept, aims = (partitions if self._keeps else 0), (partitions if self._aims else 0)
         known = self._shares
-        stale = known is None or len(known.deficits) < deficits or len(known.aims) < aims
+        stale = known is None or len(known.kept) < kept or len(known.aims) < aims
         if known is None or stale or self._children is not cluster.queues.children:
             self._children = cluster.queues.children
             layout = _Layout(cluster, self._parameters, flat=self._flat)
             self.warnings = tuple(layout.warnings)
             nodes, leaf_node = layout.records()
-            made = shares_for(
-                nodes, leaf_node, len(cluster.counted), deficits, self._kappa or 0.0, int(self._slots), aims
-            )
+            made = shares_for(nodes, leaf_node, len(cluster.counted), kept, self._kappa, int(self._slots), aims)
             texts = cluster.names.texts
             queues = nodes["queue"].tolist()
             paths = tuple(texts[cluster.queues.at["path"][queue]] if queue >= 0 else "" for queue in queues)
             names = tuple(texts[name] for name in cluster.names.partitions)
             if known is not None:
-                self._carry_deficits(known, made, paths, names)
+                self._carry(known, made, paths, names)
             self._shares, self._paths, self._partitions = made, paths, names
             known = made
         return known
 
-    def _carry_deficits(self, old: Shares, new: Shares, paths: Sequence[str], partitions: Sequence[str]) -> None:
-        """Carry over the deficits of queues by path: a snapshot changes their indices."""
+    def _carry(self, old: Shares, new: Shares, paths: Sequence[str], partitions: Sequence[str]) -> None:
+        """Carry over the kept numbers of queues by path: a snapshot changes their indices."""
         before = {path: at for at, path in enumerate(self._paths) if path}
         stayed = [(before[path], at) for at, path in enumerate(paths) if path in before]
-        if not stayed or not len(new.deficits):
+        if not stayed or not len(new.kept):
             return
         was, now = np.array(stayed).T
         for number, name in enumerate(partitions):
             if name in self._partitions:
-                new.deficits[number, now] = old.deficits[self._partitions.index(name), was]
+                new.kept[number, now] = old.kept[self._partitions.index(name), was]
 
 
 @dataclass

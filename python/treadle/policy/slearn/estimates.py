@@ -13,7 +13,7 @@ from treadle.compiled.functions import inner, kernel, tables
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
-from treadle.policy.parts import Estimate, Keepers, ObservedParameters
+from treadle.policy.parts import BY_PILOTS, Estimate, Keepers, ObservedParameters
 from treadle.policy.slearn.table import NONE, PilotKeeper, Sampled, is_of_stage
 from treadle.policy.state import UNBOUNDED
 from treadle.policy.work import Durations, hinted_durations, observed_durations, set_duration
@@ -254,7 +254,7 @@ class CombinedParameters(Parameters):
     )
 
 
-class PilotsEstimate(Estimate):
+class PilotsEstimate(Estimate, kind="pilots", parameters=PilotsEstimateParameters, traits=BY_PILOTS):
     """The mean of a stage's pilots, once they have ended (gate: pilots); for other stages as `observed`."""
 
     _hint_error = 0.0
@@ -282,7 +282,7 @@ class PilotsEstimate(Estimate):
             join_hints(view, sampled, self._hint_error, found)
 
 
-class CombinedEstimate(PilotsEstimate):
+class CombinedEstimate(PilotsEstimate, kind="combined", parameters=CombinedParameters, traits=BY_PILOTS):
     """Pilots and hints (`TaskEstimates`), their logarithms averaged by inverse variance; else whichever there is."""
 
     def __init__(self, parameters: CombinedParameters) -> None:

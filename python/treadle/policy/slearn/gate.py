@@ -21,7 +21,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.containers import GONE, group_key
 from treadle.model.tables import MAX_PARTITIONS, View
 from treadle.policy.asks import headroom_under_maxima, is_over_limit, refused
-from treadle.policy.parts import ACTIVE, NEVER, Gate, Keeper
+from treadle.policy.parts import ACTIVE, BY_PILOTS, NEVER, Gate, Keeper
 from treadle.policy.reserve import missing_share
 from treadle.policy.slearn.estimates import (
     Z90,
@@ -617,7 +617,7 @@ class PilotsParameters(Parameters):
         return ("history.store",) if self.trusted_deviation or self.settled_fraction or self.history_fraction else ()
 
 
-class PilotsGate(Gate):
+class PilotsGate(Gate, kind="pilots", parameters=PilotsParameters, traits=BY_PILOTS):
     """A few tasks of each stage first, to learn how long they take; the rest when they have ended.
 
     Held back are only MapReduce's maps, and Tez's vertices if set so; reduces and vertices after the one that is
