@@ -11,7 +11,7 @@ import pytest
 from tests.support.command_lines import parse
 from tests.support.prose import pages
 
-from treadle.cli.main import PANELS
+from treadle.cli.main import commands
 
 BLOCK = re.compile(r"^ *```(?:sh|console|)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 BETWEEN = re.compile(r"&&|\|\||;|\|| & *$|>")
@@ -66,7 +66,7 @@ LINES += [
     for line in inline(text, pattern)
 ]
 if find_spec("treadle_lab") is None:  # as on the wheel
-    LINES = [each for each in LINES if each[1].split()[0] not in PANELS["In a checkout"]]
+    LINES = [each for each in LINES if each[1].split()[0] in commands()]
 LINES = list(dict.fromkeys(LINES))
 
 

@@ -1,4 +1,4 @@
-"""`treadle dashboard`: serve web pages and metrics of a cluster."""
+"""`treadle dashboard` (Cluster 8): serve web pages and metrics of a cluster."""
 
 from __future__ import annotations
 

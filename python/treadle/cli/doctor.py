@@ -1,4 +1,4 @@
-"""`treadle doctor`: check a host, and name a remedy for each problem."""
+"""`treadle doctor` (Cluster 3): check a host, and name a remedy for each problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle engines`: show engines, whom they serve, and how well."""
+"""`treadle engines` (Cluster 7): show engines, whom they serve, and how well."""
 
 from __future__ import annotations
 

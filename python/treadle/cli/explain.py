@@ -1,4 +1,4 @@
-"""`treadle explain`: show why an application waits."""
+"""`treadle explain` (Cluster 6): show why an application waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle history`: show, import or export the history of recurring jobs."""
+"""`treadle history` (Cluster 10): show, import or export the history of recurring jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle install`: put Treadle on a ResourceManager's host, all or nothing."""
+"""`treadle install` (Cluster 1): put Treadle on a ResourceManager's host, all or nothing."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """`treadle`: finds its commands among the modules next to this one.
 
 A module ``treadle/cli/NAME.py`` is the command NAME: it has a Typer object called ``app``, and its docstring's first
-line is "`treadle NAME`: " and a summary. A folder ``treadle/cli/NAME`` is a group of such commands; NAME_OF is NAME-OF
-on the command line. ``treadle_lab/cli`` has more commands, if it is next to this package. Only the module of the called
-command is imported, so that no command loads numba or a plotting library for another one.
+line is "`treadle NAME` (PANEL PLACE): " and a summary; `treadle --help` shows it in that panel. A folder
+``treadle/cli/NAME`` is a group of such commands, without panels; NAME_OF is NAME-OF on the command line.
+``treadle_lab/cli`` has more commands, if it is next to this package. Only the module of the called command is imported,
+so that no command loads numba or a plotting library for another one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import Parameter, Signature, signature
@@ -31,16 +32,7 @@ EXIT_MISTAKE: Final = 2
 FOLDER: Final = Path(__file__).parent
 LABORATORY: Final = "treadle_lab"
 """The package of experiments: a checkout has it next to this package, the wheel does not."""
-
-PANELS: Final[Mapping[str, Sequence[str]]] = {
-    "Cluster": (
-        *("install", "uninstall", "doctor", "status", "observe", "explain", "engines", "dashboard"),
-        *("policy", "history", "sidecar", "paths"),
-    ),
-    "Evaluate": ("simulate", "sweep", "replay", "recording", "workload"),
-    "In a checkout": ("minicluster", "demo", "lab"),
-}
-"""The commands, in the order in which `treadle --help` shows them."""
+_HEAD: Final = re.compile(r'"""`[^`]+`(?: \(([^)]+) (\d+)\))?: (.*?)(?:""")?\n')
 
 
 def main() -> None:
@@ -100,14 +92,24 @@ def _give_up_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def commands(folder: Path = FOLDER) -> dict[str, str]:
-    """Return the commands of a folder and their summaries, without importing any."""
-    found = {}
-    for module in sorted([*folder.glob("[a-z]*.py"), *folder.glob("[a-z]*/__init__.py")], key=_name):
+def commands(folder: Path = FOLDER) -> dict[str, tuple[str, str]]:
+    """Return the panel and the summary of each command of a folder, in the help's order, without importing any."""
+    found = []
+    for module in [*folder.glob("[a-z]*.py"), *folder.glob("[a-z]*/__init__.py")]:
         if _name(module) != "main":
             with module.open(encoding="utf-8") as source:
-                summary = source.readline().strip().rpartition("`: ")[2].removesuffix('"""')
-            found[_name(module)] = summary[:1].upper() + summary[1:]
+                head = _HEAD.match(source.readline())
+            panel, place, summary = head.groups("") if head else ("", "", "")
+            found.append((panel, int(place or 0), _name(module), summary[:1].upper() + summary[1:]))
+    return {name: (panel, summary) for panel, _, name, summary in sorted(found)}
+
+
+def panels() -> dict[str, list[str]]:
+    """Return the commands by panel, in the order in which `treadle --help` shows them."""
+    found: dict[str, list[str]] = {}
+    for folder in sources().values():
+        for name, (panel, _) in commands(folder).items():
+            found.setdefault(panel, []).append(name)
     return found
 
 
@@ -134,12 +136,9 @@ class Group(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, as click's method of this name does."""
-        panels: Mapping[str, Sequence[str]] = PANELS if ctx.parent is None else {"Commands": list(self.commands)}
-        for title, names in panels.items():
-            rows = [(name, _first_sentence(self.commands[name].help or "")) for name in names if name in self.commands]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        for title, names in (panels() if ctx.parent is None else {"Commands": list(self.commands)}).items():
+            with formatter.section(title):
+                formatter.write_dl([(name, _first_sentence(self.commands[name].help or "")) for name in names])
 
 
 def _first_sentence(text: str) -> str:
@@ -177,7 +176,7 @@ def sources() -> dict[str, Path]:
 
 def _fill(app: typer.Typer, folder: Path, package: str, words: Sequence[str]) -> None:
     """Add a folder's commands; that which is called, the first of ``words``, is imported, others only listed."""
-    for name, summary in commands(folder).items():
+    for name, (_, summary) in commands(folder).items():
         module = name.replace("-", "_")
         if name not in words[:1]:
             app.command(name, help=summary)(_not_called)

@@ -1,4 +1,4 @@
-"""`treadle observe`: compare proposals with placements (mode observe_only)."""
+"""`treadle observe` (Cluster 5): compare proposals with placements (mode observe_only)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle paths`: show the paths of templates, policies and jars."""
+"""`treadle paths` (Cluster 12): show the paths of templates, policies and jars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle policy`: list, check, try or use policies, and undo it."""
+"""`treadle policy` (Cluster 9): list, check, try or use policies, and undo it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle recording`: show the content of a recording."""
+"""`treadle recording` (Evaluate 4): show the content of a recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle replay`: verify a recording, or simulate other policies on it."""
+"""`treadle replay` (Evaluate 3): verify a recording, or simulate other policies on it."""
 
 from __future__ import annotations
 

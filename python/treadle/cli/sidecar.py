@@ -1,4 +1,4 @@
-"""`treadle sidecar`: run the engine's process, or restart it."""
+"""`treadle sidecar` (Cluster 11): run the engine's process, or restart it."""
 
 from __future__ import annotations
 

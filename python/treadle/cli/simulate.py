@@ -1,4 +1,4 @@
-"""`treadle simulate`: simulate a workload under one or several policies."""
+"""`treadle simulate` (Evaluate 1): simulate a workload under one or several policies."""
 
 from __future__ import annotations
 

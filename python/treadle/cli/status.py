@@ -1,4 +1,4 @@
-"""`treadle status`: show whether Treadle schedules a cluster, and how well."""
+"""`treadle status` (Cluster 4): show whether Treadle schedules a cluster, and how well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle sweep`: simulate over settings, scenarios and seeds."""
+"""`treadle sweep` (Evaluate 2): simulate over settings, scenarios and seeds."""
 
 from __future__ import annotations
 

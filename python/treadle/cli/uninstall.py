@@ -1,4 +1,4 @@
-"""`treadle uninstall`: undo `treadle install`."""
+"""`treadle uninstall` (Cluster 2): undo `treadle install`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle workload`: show or convert the jobs of a trace."""
+"""`treadle workload` (Evaluate 5): show or convert the jobs of a trace."""
 
 from __future__ import annotations
 

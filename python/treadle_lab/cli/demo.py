@@ -1,4 +1,4 @@
-"""`treadle demo`: run MapReduce, Tez and Spark jobs on a real cluster."""
+"""`treadle demo` (In a checkout 2): run MapReduce, Tez and Spark jobs on a real cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle minicluster`: start a real YARN cluster on this machine."""
+"""`treadle minicluster` (In a checkout 1): start a real YARN cluster on this machine."""
 
 from __future__ import annotations
 

@@ -110,11 +110,8 @@ def commands_page() -> str:
 
 def command_paths(*folders: Path) -> list[tuple[str, ...]]:
     """Return the words of each command without groups: the product's, then the laboratory's, or of given folders."""
-    order = [name for names in main.PANELS.values() for name in names]
     chosen = folders or main.sources().values()
-    return [
-        path for folder in chosen for name in sorted(main.commands(folder), key=order.index) for path in _below((name,))
-    ]
+    return [path for folder in chosen for name in main.commands(folder) for path in _below((name,))]
 
 
 def _below(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

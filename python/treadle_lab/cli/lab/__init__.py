@@ -1,1 +1,1 @@
-"""`treadle lab`: run the experiments of a checkout."""
+"""`treadle lab` (In a checkout 3): run the experiments of a checkout."""
