@@ -11,8 +11,8 @@ import pytest
 from treadle.dag import Dag, Stage
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, arranged
-from treadle_lab.papers.slearn.experiment import run_scheme
-from treadle_lab.papers.slearn.schemes import DAG_SCHEMES, SCHEMES, Model, Scheme, combined, slearn
+from treadle_lab.papers.slearn.experiment import run_model, run_scheme
+from treadle_lab.papers.slearn.schemes import DAG_SCHEMES, SCHEMES, Scheme, combined, slearn
 from treadle_lab.papers.slearn.trace import JobHints, Trace
 
 UNLIKE = ("3sigma-tl", "drawn", "3sigma-paper", "point-paper")
@@ -57,7 +57,7 @@ def trace_of(
 
 
 def completions_s(trace: Trace, scheme: Scheme, nodes: int) -> list[float]:
-    return [float(each) / 1000 for each in Model(trace, scheme, nodes).run()]
+    return [float(each) / 1000 for each in run_model(trace, scheme, nodes).completion_ms]
 
 
 def test_first_come_first_served() -> None:
@@ -132,7 +132,7 @@ def test_engine_and_model_agree(scheme: Scheme) -> None:
         width = int(generator.choice([1, 2, 6, 30], p=[0.3, 0.2, 0.3, 0.2]))
         jobs.append((60 * number, generator.integers(1, 10 ** int(generator.integers(1, 4)), width).tolist()))
     trace = trace_of(jobs)
-    by_engine, by_model = run_scheme(trace, scheme, 5)[0], Model(trace, scheme, 5).run()
+    by_engine, by_model = run_scheme(trace, scheme, 5).completion_ms, run_model(trace, scheme, 5).completion_ms
     assert by_model.mean() == pytest.approx(by_engine.mean(), rel=0.02)
     assert np.median(np.abs(by_model / by_engine - 1.0)) < 0.01
 
@@ -149,7 +149,7 @@ def test_engine_and_model_agree_on_what_history_lets_run_beside_pilots() -> None
     done = {}
     for part in (0.0, 0.2, 0.5):
         scheme = ours(history_fraction=part)
-        by_engine, done[part] = run_scheme(trace, scheme, 10)[0], Model(trace, scheme, 10).run()
+        by_engine, done[part] = run_scheme(trace, scheme, 10).completion_ms, run_model(trace, scheme, 10).completion_ms
         assert done[part].mean() == pytest.approx(by_engine.mean(), rel=0.02)
         assert np.median(np.abs(done[part] / by_engine - 1.0)) < 0.01
     assert not np.allclose(done[0.2], done[0.0], rtol=0.01)
@@ -185,6 +185,6 @@ def test_engine_and_model_agree_on_dags(scheme: Scheme) -> None:
         dags.append((200 * number, stages))
         hint_ms += [int(1000 * np.mean(stage) * generator.uniform(0.2, 5.0)) for stage in stages]
     trace = trace_of_dags(dags, hint_ms)
-    by_engine, by_model = run_scheme(trace, scheme, 5)[0], Model(trace, scheme, 5).run()
+    by_engine, by_model = run_scheme(trace, scheme, 5).completion_ms, run_model(trace, scheme, 5).completion_ms
     assert by_model.mean() == pytest.approx(by_engine.mean(), rel=0.02)
     assert np.median(np.abs(by_model / by_engine - 1.0)) < 0.01
