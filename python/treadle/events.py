@@ -21,6 +21,9 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar, get_arg
 import numpy as np
 import numpy.typing as npt
 
+WIRE_VERSION: Final = 7
+"""The version of the wire. A change of columns raises it."""
+
 
 class QueueState(IntEnum):
     """Whether a queue accepts applications, and whether present ones are served."""

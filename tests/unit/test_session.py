@@ -17,7 +17,7 @@ from treadle.config.reader import parse_settings
 from treadle.config.settings import Limits, Settings, Source, default_settings
 from treadle.engine import Engine
 from treadle.errors import ConfigError, Problem
-from treadle.events import INDEX_MAX, Event, Names, PolicySwitch, Samples, Snapshot, Tags
+from treadle.events import INDEX_MAX, WIRE_VERSION, Event, Names, PolicySwitch, Samples, Snapshot, Tags
 from treadle.live.session import (
     DECISIONS_TO_MEND,
     EngineFailedError,
@@ -31,7 +31,7 @@ from treadle.proposals import NOTHING_HELD, Held, Proposals
 from treadle.sidecar.conversation import FAILURES_MAX, Listener
 from treadle.wire.answer import HELD_BYTES_MAX, PROPOSAL_HEADER, Answer, Status, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
-from treadle.wire.schema import VERSION, FrameFlag
+from treadle.wire.schema import FrameFlag
 
 PARTS = PartRegistry()
 for _part, _kind in DEFAULTS.items():
@@ -275,7 +275,7 @@ def test_a_frame_of_another_version_is_refused_with_both_versions_named() -> Non
     answer = caller.raw(delta_with_a_1_at(4))
     assert answer.resend
     assert len(answer.proposals) == 0
-    said = f"version: 1, this engine speaks {VERSION}: use the jar and the wheel of one release"
+    said = f"version: 1, this engine speaks {WIRE_VERSION}: use the jar and the wheel of one release"
     assert caller.status(answer)["error"] == f"frame ? refused: {said}"
     assert len(caller.engines[0].applied) == 1, "nothing of it is read"
     assert caller.status(caller.send(3, SNAPSHOT))["error"] is None

@@ -17,7 +17,7 @@ from treadle.model.tables import ModelError, largest
 from treadle.proposals import Held, Proposals
 from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import SECTIONS, VERSION, FrameFlag, TooManyError, VersionError, WireError, document, plans
+from treadle.wire.schema import SECTIONS, FrameFlag, TooManyError, VersionError, WireError, document, plans
 
 SNAPSHOT = FrameHeader(int(FrameFlag.SNAPSHOT), 7, 1, 1000, 0, 10, 2)
 DELTA = SNAPSHOT._replace(flags=0, sequence=2)
@@ -226,11 +226,11 @@ def test_adjacent_fates_are_one_row() -> None:
 def test_another_version_is_named_with_ours() -> None:
     frame = bytearray(snapshot())
     pack_into("<H", frame, 4, 1)
-    with pytest.raises(VersionError, match=f"1, this engine speaks {VERSION}: use the jar and the wheel"):
+    with pytest.raises(VersionError, match=f"1, this engine speaks {events.WIRE_VERSION}: use the jar and the wheel"):
         FrameDecoder().decode(bytes(frame))
     answer = bytearray(encode_answer(Answer(1, 1, 0, False, Proposals.none(), "")))
     pack_into("<H", answer, 4, 1)
-    with pytest.raises(VersionError, match=f"1 instead of {VERSION}"):
+    with pytest.raises(VersionError, match=f"1 instead of {events.WIRE_VERSION}"):
         decode_answer(bytes(answer), 0)
 
 
@@ -273,7 +273,7 @@ def test_java_reads_the_schema_as_it_is() -> None:
     file = RESOURCES / "schema.json"
     found = json.loads(file.read_text("utf-8"))
     assert found == document(), f"run python -m treadle_lab.docs.wire {file.relative_to(ROOT)}"
-    assert (found["wire"], found["fates"]) == (VERSION, [fate.name for fate in events.Fate])
+    assert (found["wire"], found["fates"]) == (events.WIRE_VERSION, [fate.name for fate in events.Fate])
     assert [section["name"] for section in found["sections"]] == list(SECTIONS)
 
 

@@ -12,7 +12,7 @@ from tests.support.golden import GOLDEN, described_events, description, golden_a
 from treadle import events
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import SECTIONS, VERSION, ProposalFlag
+from treadle.wire.schema import SECTIONS, ProposalFlag
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_the_golden_answer_is_read_and_written() -> None:
 
 def test_the_golden_files_are_of_this_version(frame: bytes) -> None:
     for golden in (frame, (GOLDEN / "proposals.bin").read_bytes()):
-        assert int.from_bytes(golden[4:6], "little") == VERSION
+        assert int.from_bytes(golden[4:6], "little") == events.WIRE_VERSION
 
 
 def test_an_event_that_is_not_on_the_wire_is_refused() -> None:

@@ -58,8 +58,8 @@ class ClusterView:
     with ``exists`` 0, an application with ``state`` 0, a request with ``application`` -1. Amounts of resources have a
     column for each of `resources`, with memory in MB first.
 
-    Records have additional internal columns, which change between versions: a part uses only those that are named here
-    (docs/policy-api.md).
+    docs/policy-api.md has the columns of records. Additional internal ones change between versions: a part uses only
+    those that the page describes.
     """
 
     def __init__(
@@ -88,11 +88,7 @@ class ClusterView:
 
     @property
     def nodes(self) -> Records:
-        """A record for each node.
-
-        ``name``, ``rack``: text indices (see `text`). ``partition``: its number. ``state``: 0 no node, 1 containers may
-        be placed on it, 2 not now.
-        """
+        """A record for each node."""
         return read_only(self._cluster.nodes.at[: self._cluster.nodes.size])
 
     @property
@@ -114,12 +110,7 @@ class ClusterView:
 
     @property
     def queues(self) -> Records:
-        """A record for each queue.
-
-        ``exists``: 0 if there is no queue. ``parent``: its number, -1 for the root. ``path``: a text index. ``leaf``: 1
-        if it holds applications. ``priority``: higher comes first. ``order``: the configured ordering policy, 0 FIFO or
-        1 fair. ``sized``: 1 if that is with size-based weight.
-        """
+        """A record for each queue."""
         return read_only(self._cluster.queues.at[: self._cluster.queues.size])
 
     @cached_property
@@ -153,15 +144,7 @@ class ClusterView:
 
     @property
     def applications(self) -> Records:
-        """A record for each application attempt.
-
-        ``state``: 0 none, 1 active, 2 waits to be activated, 3 served by another engine. ``cluster_timestamp``, ``id``,
-        ``attempt``: its ID. ``name``, ``type``, ``user``: text indices. ``queue``: its leaf. ``partition``: the default
-        of its requests. ``priority``: higher comes first. ``submit_time_ms``, ``start_time_ms``: by the RM's clock.
-        ``awaiting_am``: 1 until its AM has a container. ``containers``: number of containers, its AM's included.
-        ``assumed_count``: number of pending commits. ``pending``: number of requested containers. ``input_bytes``: mean
-        input of a task of its first stage; 0: unknown.
-        """
+        """A record for each application attempt."""
         return read_only(self._cluster.apps.at[: self._cluster.apps.size])
 
     @cached_property
@@ -183,13 +166,7 @@ class ClusterView:
 
     @property
     def requests(self) -> Records:
-        """A record for each request: an application's outstanding containers with one request key.
-
-        ``application``: its number, -1: no request. ``key``: the shim's number of the request key. ``priority``: within
-        an application the smallest comes first. ``allocation_request_id``: set by the AM. ``partition``: where its
-        containers go. ``count``: number of containers on any node. ``assumed``: pending commits among these. ``relax``:
-        0 if it must use the nodes or racks that it names. ``constrained``: 1 if it has placement constraints.
-        """
+        """A record for each request: an application's outstanding containers with one request key."""
         return read_only(self._cluster.requests.at[: self._cluster.requests.size])
 
     @property

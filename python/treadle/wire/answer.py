@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treadle.events import WIRE_VERSION
 from treadle.proposals import NOTHING_HELD, Held, Proposals
-from treadle.wire.schema import PROPOSAL_MAGIC, VERSION, ProposalFlag, VersionError, WireError
+from treadle.wire.schema import PROPOSAL_MAGIC, ProposalFlag, VersionError, WireError
 
 _TEXT_MAX: Final = 400
 _TEXT_MIN: Final = 100
@@ -159,7 +160,7 @@ def encode_answer(answer: Answer) -> bytes:
         held = _HELD_SIZES.pack(*map(len, bits)) + b"".join(bits)
     header = PROPOSAL_HEADER.pack(
         PROPOSAL_MAGIC,
-        VERSION,
+        WIRE_VERSION,
         int(flags),
         answer.epoch,
         answer.sequence,
@@ -205,8 +206,8 @@ def decode_answer(frame: bytes, rows_max: int) -> Answer:
     magic, version, bits, epoch, sequence, decide_us, rows, status_bytes = PROPOSAL_HEADER.unpack_from(frame)
     if magic != PROPOSAL_MAGIC:
         raise WireError("magic", f"{magic!r} instead of {PROPOSAL_MAGIC!r}")
-    if version != VERSION:
-        raise VersionError("version", f"{version} instead of {VERSION}")
+    if version != WIRE_VERSION:
+        raise VersionError("version", f"{version} instead of {WIRE_VERSION}")
     if bits & ~_ALL_FLAGS:
         raise WireError("flags", f"{bits:#x} has bits of no meaning")
     flags = ProposalFlag(bits)

@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle import events
-from treadle.events import INDEX_MAX, NAMES
+from treadle.events import INDEX_MAX, NAMES, WIRE_VERSION
 from treadle.wire.schema import (
     FRAME_MAGIC,
     SECTIONS,
-    VERSION,
     CheckPlan,
     ColumnPlan,
     FrameFlag,
@@ -125,9 +124,9 @@ def read_frame_header(frame: bytes) -> tuple[FrameHeader, int]:
     )
     if magic != FRAME_MAGIC:
         raise WireError("magic", f"{magic!r} instead of {FRAME_MAGIC!r}")
-    if version != VERSION:
+    if version != WIRE_VERSION:
         remedy = "use the jar and the wheel of one release"
-        raise VersionError("version", f"{version}, this engine speaks {VERSION}: {remedy}")
+        raise VersionError("version", f"{version}, this engine speaks {WIRE_VERSION}: {remedy}")
     if flags & ~_ALL_FLAGS:
         raise WireError("flags", f"{flags:#x} has bits of no meaning")
     if length != len(frame):
@@ -143,7 +142,7 @@ def read_frame_header(frame: bytes) -> tuple[FrameHeader, int]:
 
 def write_frame_header(header: FrameHeader, sections: int, length: int) -> bytes:
     """Return the bytes of a header; ``length`` counts the whole frame, header included."""
-    return FRAME_HEADER.pack(FRAME_MAGIC, VERSION, *header, sections, length)
+    return FRAME_HEADER.pack(FRAME_MAGIC, WIRE_VERSION, *header, sections, length)
 
 
 _SECTION_OF: Final = {section.event: section for section in SECTIONS.values()}

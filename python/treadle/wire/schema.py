@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle import events
-from treadle.events import NAMES, Column, Fate
+from treadle.events import NAMES, WIRE_VERSION, Column, Fate
 
 
 class WireError(ValueError):
@@ -36,7 +36,6 @@ class VersionError(WireError):
     """The peer uses another version of the wire; a snapshot does not help."""
 
 
-VERSION: Final = 7
 FRAME_MAGIC: Final = b"TRDF"
 PROPOSAL_MAGIC: Final = b"TRDP"
 
@@ -208,7 +207,7 @@ def out_of_bounds(frame: bytes, check: CheckPlan, offset: int, rows: int, names:
 def document() -> dict[str, Any]:
     """Return the schema as a JSON document, for Java's frame reader and for comparison with recordings."""
     return {
-        "wire": VERSION,
+        "wire": WIRE_VERSION,
         "flags": {str(flag.name): int(flag) for flag in ProposalFlag},
         "fates": [fate.name for fate in Fate],
         "sections": [

@@ -10,6 +10,7 @@ import re
 import sys
 from pathlib import Path
 
+from treadle.events import WIRE_VERSION
 from treadle.wire.schema import SECTIONS, SectionColumn, SectionSchema, document
 
 BEGIN = "<!-- from here on printed by python -m treadle_lab.docs.wire -->"
@@ -17,9 +18,10 @@ END = "<!-- to here -->"
 
 
 def section_table() -> str:
-    """Return the table of sections, their columns and meanings, in Markdown."""
+    """Return the version, and the table of sections, their columns and meanings, in Markdown."""
     rows = "".join(_row(section) for section in SECTIONS.values())
-    return f"| kind | section | columns | meaning |\n| --- | --- | --- | --- |\n{rows}"
+    head = f"This is version {WIRE_VERSION} of the wire.\n\n| kind | section | columns | meaning |\n"
+    return f"{head}| --- | --- | --- | --- |\n{rows}"
 
 
 def with_tables(page: str) -> str:

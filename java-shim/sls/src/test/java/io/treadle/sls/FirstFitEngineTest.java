@@ -6,11 +6,15 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import io.treadle.shim.wire.FrameWriter;
 import io.treadle.shim.wire.ProposalFrame;
 import io.treadle.shim.wire.Section;
 import io.treadle.shim.wire.SectionWriter;
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
 import java.util.HashMap;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -19,6 +23,7 @@ class FirstFitEngineTest {
   private static final long EPOCH = 77;
   private static final int LIMIT = 100;
   private static final long[] ONE_GB = {1024, 1};
+  private static final JsonNode SCHEMA = schema();
 
   private final FrameWriter writer = new FrameWriter(2, 1 << 20);
   private final FirstFitEngine engine = new FirstFitEngine();
@@ -45,8 +50,7 @@ class FirstFitEngineTest {
   @Test
   void aResourceThatIsNotCountedKeepsNothingAway() throws Exception {
     types(true, false);
-    writer.section(Section.NODES).add(0).add(0).add(0).add(0).add(1).amounts(new long[] {2048, 0})
-        .amounts(new long[] {2048, 0}).end();
+    row(Section.NODES, "state", 1, "free", new long[] {2048, 0});
     application(0, true, false);
     request(0, 20, 2);
     assertEquals(2, decide(true).size());
@@ -156,24 +160,22 @@ class FirstFitEngineTest {
 
   private void types(boolean... counted) {
     for (boolean one : counted) {
-      writer.section(Section.RESOURCE_TYPES).add(0).add(0).flag(one).add(0).add(1 << 20).end();
+      row(Section.RESOURCE_TYPES, "counted", one ? 1 : 0, "maximum", 1 << 20);
     }
   }
 
   private void queue(int index, int parent, long maximumMb, long usedMb) {
-    writer.section(Section.QUEUES).add(index).add(parent).add(0).add(1).flag(parent >= 0).add(0).add(0).add(0).end();
+    row(Section.QUEUES, "queue", index, "parent", parent, "state", 1, "leaf", parent >= 0 ? 1 : 0);
     limits(index, maximumMb, usedMb);
   }
 
   private void limits(int index, long maximumMb, long usedMb) {
-    SectionWriter limits = writer.section(Section.QUEUE_LIMITS).add(index).add(0).amounts(new long[2]);
-    limits.amounts(new long[] {maximumMb, 100}).amounts(new long[] {usedMb, 0});
-    limits.amounts(new long[2]).amounts(new long[2]).amounts(new long[2]).end();
+    row(Section.QUEUE_LIMITS, "queue", index, "maximum", new long[] {maximumMb, 100},
+        "used", new long[] {usedMb, 0});
   }
 
   private void node(int index, long freeMb) {
-    long[] free = {freeMb, 1000};
-    writer.section(Section.NODES).add(index).add(0).add(0).add(0).add(1).amounts(free).amounts(free).end();
+    row(Section.NODES, "node", index, "state", 1, "free", new long[] {freeMb, 1000});
   }
 
   private void application(int index, boolean active, boolean awaitingAm) {
@@ -181,18 +183,43 @@ class FirstFitEngineTest {
   }
 
   private void application(int index, boolean active, boolean awaitingAm, int queue) {
-    SectionWriter row = writer.section(Section.APPLICATIONS).add(index).add(0).add(index).add(1);
-    row.add(0).add(0).add(0).add(queue).add(0).add(0).add(0).add(index);
-    row.add(active ? 1 : 2).flag(awaitingAm).add(0).end();
+    row(Section.APPLICATIONS, "application", index, "id", index, "queue", queue, "start_time_ms", index,
+        "state", active ? 1 : 2, "awaiting_am", awaitingAm ? 1 : 0);
   }
 
   private void request(int application, int priority, int count) {
-    SectionWriter row = writer.section(Section.REQUESTS).add(application).add(0).add(priority).add(-1).add(count);
-    row.flag(true).flag(false).add(0).amounts(ONE_GB).end();
+    row(Section.REQUESTS, "application", application, "priority", priority, "allocation_request_id", -1,
+        "count", count, "relax_locality", 1, "capability", ONE_GB);
   }
 
   private void fates(long answered, int count, int fate) {
-    writer.section(Section.FATES).add(answered).add(0).add(count).add(fate).end();
+    row(Section.FATES, "sequence", answered, "count", count, "fate", fate);
+  }
+
+  /** Writes a row of columns by name; the others are 0. */
+  private void row(Section section, Object... named) {
+    Map<String, Object> values = new HashMap<>();
+    for (int i = 0; i < named.length; i += 2) {
+      values.put((String) named[i], named[i + 1]);
+    }
+    SectionWriter row = writer.section(section);
+    for (JsonNode column : SCHEMA.get(section.kind - 1).get("columns")) {
+      Object value = values.get(column.get(0).asText());
+      if (column.get(1).asText().equals("R*i64")) {
+        row.amounts(value == null ? new long[2] : (long[]) value);
+      } else {
+        row.add(value == null ? 0 : ((Number) value).longValue());
+      }
+    }
+    row.end();
+  }
+
+  private static JsonNode schema() {
+    try (InputStream file = FrameWriter.class.getResourceAsStream("schema.json")) {
+      return new ObjectMapper().readTree(file).get("sections");
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 
   private ProposalFrame decide(boolean snapshot) throws Exception {
