@@ -15,6 +15,7 @@ from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.errors import ConfigError
 from treadle.events import ContainerEvent, Event
+from treadle.policy.catalogue import BUILTIN_PARTS
 
 ENDED, STARTED = ContainerEvent.COMPLETED, ContainerEvent.ALLOCATED
 
@@ -184,11 +185,7 @@ def test_by_attained_time_everybody_begins_at_the_top_and_sinks() -> None:
 # An order of ours compares application priority first where the queue's own ordering-policy does: fifo.
 
 ORDERS: list[dict[str, Any]] = [
-    {"order": "fifo"},
-    {"order": "srpt"},
-    {"order": "las"},
-    {"order": "fair"},
-    {"order": "mlfq"},
+    *({"order": each.kind} for each in BUILTIN_PARTS if each.part == "order" and each.kind != "file"),
     {"order": "srpt", "fit": "tetris"},
     {"order": "srpt", "share": "hdrf"},
 ]
