@@ -129,6 +129,7 @@ def warn(reason: str) -> None:
 
 T = TypeVar("T")
 D = TypeVar("D")
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,11 +261,11 @@ def simulating(
 
 
 @contextmanager
-def playing(paper: str, folder: Path | None, cache: Path | None) -> Iterator[Player]:
+def playing(package: str, folder: Path | None, cache: Path | None) -> Iterator[Player]:
     """Yield a player of a paper's draws on the testbed, and show its progress.
 
     Args:
-        paper: its package, or ``gains``, whose module ``sls`` plays
+        package: of the laboratory, such as ``papers.hdrf``; its module ``sls`` plays
         folder: of logs; None: one in the checkout's build folder
         cache: of runs that need not be played again; None stores nothing
 
@@ -273,36 +274,35 @@ def playing(paper: str, folder: Path | None, cache: Path | None) -> Iterator[Pla
     """
     from treadle_lab.sls.play import KeptPlays, Player
 
-    where = (folder or build_folder() / f"reproduce-{paper}-sls").resolve()
-    package = paper if paper == "gains" else f"papers.{paper}"
+    where = (folder or build_folder() / f"reproduce-{package.rpartition('.')[2]}-sls").resolve()
     setting, kept = setting_of_testbed(), KeptPlays(cache, f"treadle_lab.{package}.sls")
     with going_on(cache), terminable(), steps() as tell:
         yield Player(setting, where, kept, tell)
 
 
 def play_draws(
-    paper: str,
-    seeds: Iterable[int],
+    package: str,
+    wanted: Iterable[S],
     places: OutputPaths,
-    play: Callable[[int, int, Player], D],
+    play: Callable[[int, S, Player], D],
     results: Callable[[list[D]], Results],
 ) -> None:
     """Play draws of a paper on the testbed; print tables and shortfalls.
 
     Args:
-        paper: see `playing`
-        seeds: of the draws
+        package: see `playing`
+        wanted: the draws, such as their seeds
         places: destinations of logs and results; the results are written after each draw
-        play: plays a draw, given its turn and its seed
+        play: plays a draw, given its turn and which one it is
         results: returns the results of the draws so far, with ``shortfalls`` among their facts
 
     Raises:
         BenchError: a requirement is missing, or a run gave no result.
     """
     draws: list[D] = []
-    with playing(paper, places.logs, places.cache) as player:
-        for turn, seed in enumerate(seeds):
-            draws.append(play(turn, seed, player))
+    with playing(package, places.logs, places.cache) as player:
+        for turn, each in enumerate(wanted):
+            draws.append(play(turn, each, player))
             places.write(results(draws).as_json())
     publish(results(draws), places)
 

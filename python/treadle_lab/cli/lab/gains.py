@@ -13,7 +13,7 @@ from treadle_lab.cli._experiments import LogsOption, OnOption, SimulatorKind, pl
 from treadle_lab.cli._experiments import OutputPaths as TestbedPaths
 
 if TYPE_CHECKING:
-    from treadle_lab.gains.sls import PointDraw
+    from treadle_lab.gains.sls import Point, PointDraw
     from treadle_lab.sls.play import Player
 
 app = typer.Typer()
@@ -72,8 +72,8 @@ def _on_sls(draws: int, places: TestbedPaths) -> None:
     places.check()
     wanted = [(point, turn) for turn in range(draws) for point in POINTS if turn % point.every == 0]
 
-    def play(_: int, at: int, player: Player) -> PointDraw:
-        point, turn = wanted[at]
+    def play(_: int, each: tuple[Point, int], player: Player) -> PointDraw:
+        point, turn = each
         return run_draw(point, turn // point.every, FIRST_SEED + turn, player)
 
-    play_draws("gains", range(len(wanted)), places, play, results_of)
+    play_draws("gains", wanted, places, play, results_of)

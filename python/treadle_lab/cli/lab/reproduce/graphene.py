@@ -125,7 +125,7 @@ def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: OutputPa
 
     names = chosen(wanted, [scheme.name for scheme in SCHEMES], STOCK)
     play_draws(
-        "graphene",
+        "papers.graphene",
         seeds,
         places,
         lambda turn, seed, player: run_draw(seed, size, names, turn, player),

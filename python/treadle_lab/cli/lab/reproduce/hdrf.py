@@ -151,7 +151,7 @@ def _on_sls(seeds: int, places: OutputPaths) -> None:
     file, numbers = _sample(), range(1, seeds + 1)
     simulated = _compared(file, numbers, BESIDE.values(), RunSettings(places.cache, 1))
     play_draws(
-        "hdrf",
+        "papers.hdrf",
         numbers,
         places,
         lambda turn, seed, player: run_draw(file, seed, turn, player),
@@ -170,7 +170,7 @@ def _run_tests(test: list[str] | None, places: OutputPaths, step_s: float, task_
             raise UserError(f"--test {name}: there is none; choose of {', '.join(paper_tests.TESTS)}")
     settings = paper_tests.Settings(round(1000 * task_s), round(1000 * step_s), round(1000 * step_s / 3))
     runs: list[paper_tests.Run] = []
-    with playing("hdrf", places.logs, places.cache) as player:
+    with playing("papers.hdrf", places.logs, places.cache) as player:
         for one in (paper_tests.TESTS[name] for name in dict.fromkeys(names)):
             own = [paper_tests.run_test(one, each, settings, player) for each in paper_tests.SCHEDULERS]
             runs += own

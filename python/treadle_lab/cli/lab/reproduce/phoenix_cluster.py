@@ -42,7 +42,7 @@ def phoenix_cluster(
     settings = testbed.settings_of(size)
     settings = replace(settings, short_jobs=10, long_jobs=1) if quick else settings
     play_draws(
-        "phoenix",
+        "papers.phoenix",
         range(seed, seed + (seeds or (1 if quick else SEEDS))),
         places,
         lambda turn, one, player: testbed.run_draw(one, settings, size, turn, player),

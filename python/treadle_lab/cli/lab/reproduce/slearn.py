@@ -149,4 +149,4 @@ def _on_sls(source: Source, seeds: range, nodes: int, schemes: list[str] | None,
     def results(draws: list[WideDraw]) -> Results:
         return results_of(draws, nodes)
 
-    play_draws("slearn", seeds, places, play, results)
+    play_draws("papers.slearn", seeds, places, play, results)
