@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -92,6 +93,7 @@ def _give_up_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+@cache
 def commands(folder: Path = FOLDER) -> dict[str, tuple[str, str]]:
     """Return the panel and the summary of each command of a folder, in the help's order, without importing any."""
     found = []

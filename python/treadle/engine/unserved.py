@@ -242,14 +242,16 @@ def too_large(cluster: Cluster, view: View, scratch: Scratch | None, most: int) 
         scratch: scratch data of the latest cycle on this model, if any
         most: maximum number of applications
     """
-    size = 0 if scratch is None else min(len(view.rows), len(scratch.rows))
-    over = np.zeros(0, bool) if scratch is None else scratch.rows["why"][:size] == Reason.TOO_LARGE
+    if scratch is None:
+        return {}
+    size = min(len(view.rows), len(scratch.rows))
+    over = scratch.rows["why"][:size] == Reason.TOO_LARGE
     if len(cluster.names.partitions) > 1:  # The loop skips labels for which no queue has a limit.
         empty = np.ones(len(cluster.names.partitions), bool)
         empty[view.nodes["partition"][view.nodes["state"] != NodeState.GONE]] = empty[0] = False
         over |= empty[view.rows["partition"][:size]]
     rows = np.flatnonzero(over)
-    if scratch is None or not len(rows) or (view.nodes["state"] == NodeState.GONE).all():
+    if not len(rows) or (view.nodes["state"] == NodeState.GONE).all():
         return {}  # nearly always
     rows = rows[(view.rows["met"][rows] == 1) & (view.rows["count"][rows] > 0)]
     rows = rows[view.apps["state"][view.rows["application"][rows]] == ApplicationState.ACTIVE]

@@ -144,7 +144,7 @@ class Shares(NamedTuple):
     leaf_node: I32  # the node of each leaf queue; -1: it gets nothing
     resources: Records
     clock: F64  # VIRTUAL_TIME, WEIGHTS, UNITS
-    kept: F64  # partition, node: a number of the share's own between cycles; empty unless it keeps one
+    kept: F64  # partition, node: a number that the share keeps between cycles; empty unless it keeps one
     aims: F64  # partition, node: AIM, STEP, and resources that its requests need; empty without aims
     unaimed: I64  # partition: work of cycles since the last computation of aims
     fill: Records  # `FILL` by node, if leaves have aims
