@@ -262,7 +262,7 @@ def simulating(
 
 @contextmanager
 def playing(package: str, folder: Path | None, cache: Path | None) -> Iterator[Player]:
-    """Yield a player of a paper's draws on the testbed, and show its progress.
+    """Yield a player of an experiment's draws on the testbed, and show its progress.
 
     Args:
         package: of the laboratory, such as ``papers.hdrf``; its module ``sls`` plays
@@ -287,7 +287,7 @@ def play_draws(
     play: Callable[[int, S, Player], D],
     results: Callable[[list[D]], Results],
 ) -> None:
-    """Play draws of a paper on the testbed; print tables and shortfalls.
+    """Play an experiment's draws on the testbed; print tables and shortfalls.
 
     Args:
         package: see `playing`
