@@ -1,4 +1,4 @@
-"""Events: the engine's input, as columns.
+"""Events and proposals: the engine's input and its answer, as columns.
 
 An event is the content of a frame's section (docs/wire-format.md describes every column), or an addition by the
 sidecar, a history store, a plan or a simulator's oracle. The live sidecar decodes events from frames; the simulator and
@@ -737,3 +737,39 @@ Event = (
     | LearnedState
     | PolicySwitch
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """Containers to place, in order: a row is one container for a request key of an application attempt on a node.
+
+    All three columns hold indices assigned by the shim (docs/wire-format.md) and have one row per container. The
+    ResourceManager checks a proposal against its own state, and commits it or returns a reason (`Fates`).
+    """
+
+    application: I32
+    key: I32
+    node: I32
+    transaction: I32 | None = None
+    """Adjacent rows with one number are committed together or not at all; None: each for itself."""
+
+    def __len__(self) -> int:
+        return len(self.application)
+
+    @classmethod
+    def none(cls) -> Proposals:
+        """No proposals."""
+        empty = np.empty(0, np.int32)
+        return cls(empty, empty, empty)
+
+
+class Held(NamedTuple):
+    """Distinct indices of applications and nodes that a policy deliberately holds back."""
+
+    applications: I32
+    """Those with a request that waits only for the policy."""
+    nodes: I32
+    """Those with free resources reserved for other requests than the present ones."""
+
+
+NOTHING_HELD: Final = Held(np.empty(0, np.int32), np.empty(0, np.int32))

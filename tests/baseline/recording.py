@@ -17,8 +17,8 @@ import numpy as np
 from treadle import events
 from treadle.config.reader import read_settings
 from treadle.engine import Engine
+from treadle.events import Proposals
 from treadle.explain import Explainer
-from treadle.proposals import Proposals
 from treadle.simulate import Scenario
 from treadle.simulator.scenario import jobs_of
 from treadle.simulator.simulation import Simulation

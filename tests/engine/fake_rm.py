@@ -12,8 +12,7 @@ from treadle import events
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
 from treadle.engine.testing import StringTable, resource_types, rows
-from treadle.events import ApplicationState, Event, Fate, NodeState, Replaces
-from treadle.proposals import Proposals
+from treadle.events import ApplicationState, Event, Fate, NodeState, Proposals, Replaces
 
 Amounts = tuple[int, ...]
 

@@ -14,8 +14,7 @@ from tests.engine.parts import any_parts, engine_with, settings_with
 
 from treadle.config.settings import EngineReservation, Settings, default_settings
 from treadle.engine import Engine
-from treadle.events import ApplicationState, Fate, NodeState
-from treadle.proposals import Proposals
+from treadle.events import ApplicationState, Fate, NodeState, Proposals
 
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NO_DELAY = {"node-locality-delay": "0", "rack-locality-additional-delay": "0"}

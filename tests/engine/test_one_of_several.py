@@ -14,8 +14,7 @@ from treadle import events
 from treadle.config.settings import GANG_MAX, Entry, Retry, RosterEngine, default_settings
 from treadle.engine import Engine
 from treadle.engine.several import LAPSES_MS, Attempts
-from treadle.events import Fate
-from treadle.proposals import Proposals
+from treadle.events import Fate, Proposals
 
 RETRY = Retry(backoff_ms=1000, backoff_max_ms=3000, attempts_max=4)
 

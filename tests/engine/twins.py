@@ -14,8 +14,7 @@ from tests.engine.parts import containers, estimates
 from treadle import events
 from treadle.config.settings import Settings
 from treadle.engine import Engine
-from treadle.events import INDEX_MAX, KEYS_RESERVED, ApplicationState, ContainerEvent, Event, Fate
-from treadle.proposals import Proposals
+from treadle.events import INDEX_MAX, KEYS_RESERVED, ApplicationState, ContainerEvent, Event, Fate, Proposals
 
 Proposal = tuple[int, int, int]
 """Application, key, node."""

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from treadle import events
-from treadle.events import NAMES
-from treadle.proposals import Proposals
+from treadle.events import NAMES, Proposals
 from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
 from treadle.wire.schema import SECTIONS, CheckPlan, ColumnPlan, FrameFlag, SectionPlan, WireError, plans

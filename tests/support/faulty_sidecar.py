@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from treadle.events import Proposals
 from treadle.live import server
-from treadle.proposals import Proposals
 from treadle.wire.answer import decode_answer, encode_answer
 from treadle.wire.frames import read_frame_header
 

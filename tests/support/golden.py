@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle import events
-from treadle.proposals import Held, Proposals
+from treadle.events import Held, Proposals
 from treadle.wire.answer import Answer, encode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import SECTIONS

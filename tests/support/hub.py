@@ -12,8 +12,7 @@ import numpy as np
 
 from treadle.config.settings import Entry, RosterEngine, engines_of
 from treadle.engine.testing import small_cluster
-from treadle.events import Fates, Settings
-from treadle.proposals import NOTHING_HELD, Proposals
+from treadle.events import NOTHING_HELD, Fates, Proposals, Settings
 from treadle.sidecar.child import ChildProcess, Work
 from treadle.sidecar.conversation import Listener
 from treadle.sidecar.hub import Hub

@@ -8,8 +8,8 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from treadle.events import Proposals
 from treadle.live.engine_child import Line
-from treadle.proposals import Proposals
 from treadle.sidecar.child import READY
 from treadle.wire.answer import Answer, encode_answer
 from treadle.wire.frames import read_frame_header

@@ -10,11 +10,10 @@ from tests.support.framed_rm import begin_again
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.errors import ConfigError, Problem
-from treadle.events import Event, ResourceTypes, Snapshot
+from treadle.events import Event, Proposals, ResourceTypes, Snapshot
 from treadle.live.recorder import LiveRecorder
 from treadle.live.session import Session
 from treadle.policy.user_parts import Watch, unwatched
-from treadle.proposals import Proposals
 from treadle.record.files import BESIDE
 from treadle.sidecar.conversation import Listener
 from treadle.simulator.resource_manager import SimulatedRM

@@ -27,7 +27,6 @@ BASE = {
     "events",
     "files",
     "processes",
-    "proposals",
     "sources",
     "__init__",
 }
@@ -39,7 +38,6 @@ ALLOWED = {
     "files": set(),
     "events": set(),
     "processes": {"errors"},
-    "proposals": set(),
     "sources": set(),
     "tables": set(),
     "compiled": {"config", "errors", "files", "sources"},

@@ -17,7 +17,19 @@ from treadle.config.reader import parse_settings
 from treadle.config.settings import Limits, Settings, Source, default_settings
 from treadle.engine import Engine
 from treadle.errors import ConfigError, Problem
-from treadle.events import INDEX_MAX, WIRE_VERSION, Event, Names, PolicySwitch, Samples, Snapshot, Tags
+from treadle.events import (
+    INDEX_MAX,
+    NOTHING_HELD,
+    WIRE_VERSION,
+    Event,
+    Held,
+    Names,
+    PolicySwitch,
+    Proposals,
+    Samples,
+    Snapshot,
+    Tags,
+)
 from treadle.live.session import (
     DECISIONS_TO_MEND,
     EngineFailedError,
@@ -27,7 +39,6 @@ from treadle.live.session import (
 )
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PartFailure
-from treadle.proposals import NOTHING_HELD, Held, Proposals
 from treadle.sidecar.conversation import FAILURES_MAX, Listener
 from treadle.wire.answer import HELD_BYTES_MAX, PROPOSAL_HEADER, Answer, Status, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader

@@ -12,9 +12,8 @@ import pytest
 
 from treadle import events
 from treadle.engine.testing import StringTable, request, rows
-from treadle.events import U8, Section, code, filled
+from treadle.events import U8, Held, Proposals, Section, code, filled
 from treadle.model.tables import ModelError, largest
-from treadle.proposals import Held, Proposals
 from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
 from treadle.wire.schema import SECTIONS, FrameFlag, TooManyError, VersionError, WireError, document, plans

@@ -15,12 +15,15 @@ from treadle.engine.several import Attempts, Divided, Guarantees
 from treadle.engine.testing import small_cluster, small_events
 from treadle.engine.unserved import StarvationMonitor, too_large
 from treadle.events import (
+    NOTHING_HELD,
     Event,
     Fate,
+    Held,
     LearnedState,
     Names,
     PlanRanks,
     PolicySwitch,
+    Proposals,
     Queues,
     ResourceTypes,
     Samples,
@@ -38,7 +41,6 @@ from treadle.policy.policy import Policy
 from treadle.policy.reserve import held_back
 from treadle.policy.state import Scratch
 from treadle.policy.user_parts import PartFailure, Watch, unwatched
-from treadle.proposals import NOTHING_HELD, Held, Proposals
 from treadle.yarn.codes import application_id
 
 register_parts()  # re-exported for users of the engine

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from treadle.compiled.array_types import I32, I64, Records
 from treadle.compiled.functions import kernel
 from treadle.config.settings import EngineReservation
+from treadle.events import Held
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, TOTAL, View, renumbered
 from treadle.policy.node_search import level_of, unwanted
@@ -39,7 +40,6 @@ from treadle.policy.state import (
     Scratch,
     reasons,
 )
-from treadle.proposals import Held
 
 
 @kernel

@@ -18,11 +18,10 @@ from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings, Source, default_settings
 from treadle.engine import Engine
 from treadle.errors import ConfigError
-from treadle.events import Event
+from treadle.events import Event, Held, Proposals
 from treadle.live.policies import own_settings
 from treadle.live.session import EngineFailedError, Session
 from treadle.policy.watchdog import Endless
-from treadle.proposals import Held, Proposals
 from treadle.record.files import RecordingError, Tick
 from treadle.record.reader import NOT_FROM_START, READABLE_PART, RecordedSegment, engine_hash, open_all, versions
 from treadle.sidecar.conversation import Listener

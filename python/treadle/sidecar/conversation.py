@@ -15,8 +15,7 @@ from threading import RLock
 from typing import Any, Final, NamedTuple, Protocol
 
 from treadle.config.settings import Settings
-from treadle.events import Event, PolicySwitch, Samples
-from treadle.proposals import NOTHING_HELD, Held, Proposals
+from treadle.events import NOTHING_HELD, Event, Held, PolicySwitch, Proposals, Samples
 from treadle.wire.answer import Answer, Status, encode_answer
 from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header
 from treadle.wire.schema import TooManyError, VersionError, WireError

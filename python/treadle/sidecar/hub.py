@@ -16,8 +16,17 @@ import numpy as np
 
 from treadle.config.settings import GANG_MAX, RosterEngine
 from treadle.errors import ConfigError, printable
-from treadle.events import Applications, ApplicationState, ContainerEvent, Containers, Event, Fates, Snapshot
-from treadle.proposals import NOTHING_HELD, Held
+from treadle.events import (
+    NOTHING_HELD,
+    Applications,
+    ApplicationState,
+    ContainerEvent,
+    Containers,
+    Event,
+    Fates,
+    Held,
+    Snapshot,
+)
 from treadle.sidecar.child import ChildProcess, Work
 from treadle.sidecar.conversation import FAILURES_MAX, Conversation, Listener, Tick
 from treadle.sidecar.merge import REPORT_INTERVAL_MS, Bidder, Merge, Offer, Report, check_answer, merge_into

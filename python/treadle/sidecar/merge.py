@@ -16,8 +16,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from treadle.config.settings import GANG_MAX, RosterEngine
-from treadle.events import CONFLICTS, Fate, Fates
-from treadle.proposals import Proposals
+from treadle.events import CONFLICTS, Fate, Fates, Proposals
 from treadle.sidecar.mirror import Mirror
 from treadle.wire.answer import Answer, Status
 from treadle.wire.schema import WireError

@@ -17,8 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from treadle.errors import printable
-from treadle.events import ContainerEvent, Containers, Fate, Fates
-from treadle.proposals import Proposals
+from treadle.events import ContainerEvent, Containers, Fate, Fates, Proposals
 from treadle.sidecar.conversation import Application, IndexLookup, Listener, Tick
 from treadle.wire.frames import Frame
 

@@ -30,10 +30,9 @@ from treadle.config.settings import GANG_MAX, STEADY_MS, RosterEngine, Settings,
 from treadle.constraints import gang_of
 from treadle.engine import Engine
 from treadle.errors import UserError
-from treadle.events import Fate, Fates
+from treadle.events import Fate, Fates, Proposals
 from treadle.policy.user_parts import raise_if_failed
 from treadle.policy.watchdog import Stopwatch
-from treadle.proposals import Proposals
 from treadle.sidecar.roster import Asking, Move, Roster
 from treadle.simulator.build import Built, build
 from treadle.simulator.cluster import tables

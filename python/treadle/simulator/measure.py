@@ -10,11 +10,10 @@ import numpy as np
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.compiled.simulator import kernel
 from treadle.config.settings import Settings
-from treadle.events import Fate, Fates, NodeState
+from treadle.events import Fate, Fates, NodeState, Proposals
 from treadle.model.tables import chain
 from treadle.policy.shares.aims import fill
 from treadle.policy.shares.tree import MOST, NEVER, OFF, SHARE_NODE, UNIT, Shares, shares_for
-from treadle.proposals import Proposals
 from treadle.simulator.build import Built
 from treadle.simulator.cluster import tables
 from treadle.simulator.cluster.tables import AppState, ContainerState, RowKind, State, TaskState, integrate_all

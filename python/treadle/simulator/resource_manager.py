@@ -13,8 +13,7 @@ import numpy as np
 
 from treadle import events
 from treadle.compiled.array_types import I64, U8, Records
-from treadle.events import Event, filled
-from treadle.proposals import Proposals
+from treadle.events import Event, Proposals, filled
 from treadle.sidecar.mirror import Feed as MirrorFeed
 from treadle.sidecar.mirror import Mirror
 from treadle.simulator.build import Built, with_room

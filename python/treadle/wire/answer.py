@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from treadle.events import WIRE_VERSION
-from treadle.proposals import NOTHING_HELD, Held, Proposals
+from treadle.events import NOTHING_HELD, WIRE_VERSION, Held, Proposals
 from treadle.wire.schema import PROPOSAL_MAGIC, ProposalFlag, VersionError, WireError
 
 _TEXT_MAX: Final = 400

@@ -15,10 +15,9 @@ from treadle import events
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings
 from treadle.engine import Engine
-from treadle.events import ApplicationState, ContainerEvent, Event, NodeState, Replaces, filled
+from treadle.events import ApplicationState, ContainerEvent, Event, NodeState, Proposals, Replaces, filled
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PolicyFailedError, raise_if_failed
-from treadle.proposals import Proposals
 from treadle_lab.rows import Table
 from treadle_lab.sls.load import BenchError
 

@@ -14,8 +14,7 @@ from tests.engine.parts import any_parts, settings_with
 from tests.support.examples import few
 
 from treadle.config.settings import default_settings
-from treadle.events import Fate
-from treadle.proposals import Proposals
+from treadle.events import Fate, Proposals
 from treadle.simulator.cluster import tables
 from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import Simulation

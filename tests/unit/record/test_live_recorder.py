@@ -22,10 +22,9 @@ from treadle import events
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Record, Settings, default_settings
 from treadle.errors import ConfigError
-from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Snapshot
+from treadle.events import Event, Names, PolicySwitch, Proposals, ResourceTypes, Snapshot
 from treadle.files import RATIO_MAX
 from treadle.live.recorder import ASK_S, LiveRecorder, SegmentWriter
-from treadle.proposals import Proposals
 from treadle.record import files
 from treadle.record.files import (
     CHUNK_HEADER,

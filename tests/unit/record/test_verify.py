@@ -19,7 +19,7 @@ from tests.support.wired import WiredEngine
 from treadle.cli.main import run
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings
-from treadle.proposals import Proposals
+from treadle.events import Proposals
 from treadle.record.files import (
     FILE_HEADER,
     MAGIC,

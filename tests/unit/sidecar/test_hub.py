@@ -13,8 +13,7 @@ from tests.support.hub import Manager, PlainChild, Row, roster, rows_of
 from treadle import events
 from treadle.config.settings import GANG_MAX, STEADY_MS
 from treadle.engine.testing import StringTable, request, rows
-from treadle.events import ApplicationState, Fate
-from treadle.proposals import NOTHING_HELD, Held
+from treadle.events import NOTHING_HELD, ApplicationState, Fate, Held
 from treadle.sidecar.conversation import FAILURES_MAX, Listener
 from treadle.sidecar.hub import CLAIMS_EVERY_MS
 from treadle.sidecar.merge import FIGURES

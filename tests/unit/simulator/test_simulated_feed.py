@@ -13,8 +13,7 @@ from tests.support.scenarios import machines, scenario, simulation, stage
 from treadle import events
 from treadle.config.settings import default_settings
 from treadle.dag import Dag, Stage
-from treadle.events import Event, NodeState
-from treadle.proposals import Proposals
+from treadle.events import Event, NodeState, Proposals
 from treadle.simulate import Scenario as Written
 from treadle.simulator.build import build
 from treadle.simulator.cluster import tables

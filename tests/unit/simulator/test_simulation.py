@@ -16,8 +16,7 @@ from treadle.config.reader import parse_settings, read_settings
 from treadle.config.settings import default_settings
 from treadle.dag import Dag, Stage
 from treadle.errors import ConfigError, UserError
-from treadle.events import Fate
-from treadle.proposals import Proposals
+from treadle.events import Fate, Proposals
 from treadle.simulator.cluster.tables import ContainerState
 from treadle.simulator.measure import Ideal, InvariantError
 from treadle.simulator.results import (
