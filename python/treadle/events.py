@@ -5,7 +5,7 @@ sidecar, a history store, a plan or a simulator's oracle. The live sidecar decod
 tests build them directly. Rows of one event describe different things of one kind; every column of an event has the
 same number of rows. Amounts of resources have the shape (rows, R), in the order of `ResourceTypes`. A class for a kind
 of section has the columns as its fields, in their order, and the annotation of a field is the column's type and bounds:
-`treadle.wire.schema` derives decoder, encoder, bounds and the tables of docs/wire-format.md from them. Columns named
+`treadle.wire.frames` derives decoder, encoder, bounds and the tables of docs/wire-format.md from them. Columns named
 ``*_name`` hold indices into the texts given by `Names` since the last `Snapshot`; 0 is the empty text. Types on the
 wire are ``u8``, ``i32``, ``i64``, ``name`` (an ``i32`` into those texts) and ``R*i64`` (one ``i64`` column for each of
 the cluster's R resource types).

@@ -25,7 +25,7 @@ from treadle.history.sources import read_source
 from treadle.policy.catalogue import register_parts
 from treadle.wire import frames as decoder
 from treadle.wire.answer import decode_answer
-from treadle.wire.schema import WireError
+from treadle.wire.frames import WireError
 
 Target = Callable[[bytes], None]
 

@@ -17,8 +17,7 @@ from treadle.events import ApplicationState, ContainerEvent, Event, Replaces, fi
 from treadle.model.cluster import Cluster
 from treadle.model.tables import FREE, HEADROOM, LIMIT, TOTAL, USED
 from treadle.sidecar.mirror import Feed, Mirror
-from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameFlag, FrameHeader
 
 TEXTS = ("", "memory-mb", "vcores", "Mi", "root", "root.a", "root.b", "fifo", "x", "n0", "n1", "n2", "rack", "gpu")
 NAME = {text: at for at, text in enumerate(TEXTS)}

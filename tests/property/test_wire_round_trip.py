@@ -13,8 +13,18 @@ from hypothesis.extra import numpy as arrays
 from treadle import events
 from treadle.events import NAMES, Proposals
 from treadle.wire.answer import Answer, decode_answer, encode_answer
-from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import SECTIONS, CheckPlan, ColumnPlan, FrameFlag, SectionPlan, WireError, plans
+from treadle.wire.frames import (
+    SECTIONS,
+    CheckPlan,
+    ColumnPlan,
+    FrameDecoder,
+    FrameEncoder,
+    FrameFlag,
+    FrameHeader,
+    SectionPlan,
+    WireError,
+    plans,
+)
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 NARROW = {"FATES"}

@@ -14,8 +14,7 @@ from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import rm_settings
 from treadle.wire.answer import Answer
-from treadle.wire.frames import FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import FrameEncoder, FrameFlag, FrameHeader
 
 ANSWER_BYTES: Final = 1 << 20
 ANSWER_ROWS: Final = 1 << 20

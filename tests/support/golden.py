@@ -14,8 +14,7 @@ import numpy as np
 from treadle import events
 from treadle.events import Held, Proposals
 from treadle.wire.answer import Answer, encode_answer
-from treadle.wire.frames import FrameEncoder, FrameHeader
-from treadle.wire.schema import SECTIONS
+from treadle.wire.frames import SECTIONS, FrameEncoder, FrameHeader
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden"
 ROWS: Final = {"FATES": events.FateRuns}

@@ -17,8 +17,7 @@ from treadle.sidecar.child import ChildProcess, Work
 from treadle.sidecar.conversation import Listener
 from treadle.sidecar.hub import Hub
 from treadle.wire.answer import Answer, decode_answer, encode_answer
-from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameFlag, FrameHeader
 
 REPLY_MAX_BYTES = 1 << 20
 Row = tuple[int, ...]

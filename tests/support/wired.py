@@ -20,8 +20,7 @@ from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import decode_answer
-from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import Frame, FrameEncoder, FrameFlag, FrameHeader
 from treadle.workload.job import Workload
 
 REPLY_MAX_BYTES: Final = 1 << 20

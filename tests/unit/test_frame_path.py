@@ -15,8 +15,7 @@ from treadle.engine.testing import small_cluster, small_events
 from treadle.live.policies import ON_THE_WIRE
 from treadle.live.session import Session
 from treadle.policy.catalogue import register_parts
-from treadle.wire.frames import FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import FrameEncoder, FrameFlag, FrameHeader
 
 PACKAGE: Final = Path(treadle.__file__).parent
 PAGE: Final = Path(__file__).parents[2] / "docs" / "engine.md"

@@ -25,8 +25,7 @@ from treadle.live.session import Session
 from treadle.policy.fair_finish import Progress
 from treadle.record.files import segments
 from treadle.replay.verify import verify
-from treadle.wire.frames import Frame, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import Frame, FrameFlag, FrameHeader
 
 POLICY = "policy: {order: {kind: fair_finish}, estimate: {kind: time_on_test}}\n"
 NOW_MS = 1_000_000

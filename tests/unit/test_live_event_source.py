@@ -26,8 +26,7 @@ from treadle.live.live_settings import read_live_settings
 from treadle.live.session import Session
 from treadle.sidecar.conversation import Listener, Tick
 from treadle.wire.answer import Answer, decode_answer
-from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameFlag, FrameHeader
 
 SAMPLE = Sample(1, 0, 40, 4, 3, 30_000.0, 3e8, -1.0, 0.0, 10.0, 5, 0.0)
 

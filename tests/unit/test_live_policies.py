@@ -21,8 +21,7 @@ from treadle.live.session import Session
 from treadle.record.files import segments
 from treadle.replay.verify import verify
 from treadle.wire.answer import Answer, decode_answer
-from treadle.wire.frames import FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import FrameEncoder, FrameFlag, FrameHeader
 
 DEFAULT = default_settings().policy.name()
 LATER_MS = 1_000_000

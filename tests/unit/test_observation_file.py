@@ -31,8 +31,7 @@ from treadle.live.session import Session
 from treadle.sidecar.hub import Hub
 from treadle.sidecar.observation import Figures, Observation, Tally
 from treadle.wire.answer import Answer, decode_answer
-from treadle.wire.frames import FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import FrameEncoder, FrameFlag, FrameHeader
 
 FOUND = Figures(
     since_ms=1_700_000_000_000,

@@ -41,8 +41,7 @@ from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PartFailure
 from treadle.sidecar.conversation import FAILURES_MAX, Listener
 from treadle.wire.answer import HELD_BYTES_MAX, PROPOSAL_HEADER, Answer, Status, decode_answer
-from treadle.wire.frames import FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import FrameEncoder, FrameFlag, FrameHeader
 
 PARTS = PartRegistry()
 for _part, _kind in DEFAULTS.items():

@@ -48,8 +48,7 @@ from treadle.live.history_writer import HINTS, SPLITS, WAITING_RUNS, HistorySour
 from treadle.live.session import Session
 from treadle.sidecar.conversation import Listener
 from treadle.wire.answer import Answer, decode_answer
-from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import Frame, FrameEncoder, FrameFlag, FrameHeader
 
 MAP, REDUCE = 20, 10
 GATE = ("pilots", {"ratio": "fixed", "ratio_fraction": 0.1, "work_conserving": False, "trusted_deviation": 0.1})

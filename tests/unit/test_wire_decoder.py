@@ -15,8 +15,18 @@ from treadle.engine.testing import StringTable, request, rows
 from treadle.events import U8, Held, Proposals, Section, code, filled
 from treadle.model.tables import ModelError, largest
 from treadle.wire.answer import Answer, decode_answer, encode_answer
-from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import SECTIONS, FrameFlag, TooManyError, VersionError, WireError, document, plans
+from treadle.wire.frames import (
+    SECTIONS,
+    FrameDecoder,
+    FrameEncoder,
+    FrameFlag,
+    FrameHeader,
+    TooManyError,
+    VersionError,
+    WireError,
+    document,
+    plans,
+)
 
 SNAPSHOT = FrameHeader(int(FrameFlag.SNAPSHOT), 7, 1, 1000, 0, 10, 2)
 DELTA = SNAPSHOT._replace(flags=0, sequence=2)

@@ -11,8 +11,7 @@ from tests.support.golden import GOLDEN, described_events, description, golden_a
 
 from treadle import events
 from treadle.wire.answer import decode_answer
-from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import SECTIONS, ProposalFlag
+from treadle.wire.frames import SECTIONS, FrameDecoder, FrameEncoder, FrameHeader, ProposalFlag
 
 
 @pytest.fixture(scope="module")

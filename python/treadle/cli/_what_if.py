@@ -18,7 +18,7 @@ from treadle.replay.model import Histories, cluster_of, reduce_histories
 from treadle.replay.verify import Report
 from treadle.replay.what_if import OBSERVED, Outcome, as_recorded, error, open_recording, outcomes_of, replayed
 from treadle.tables import empty_table
-from treadle.wire.schema import WireError
+from treadle.wire.frames import WireError
 
 OFF: Final = 0.1
 """A model is of little use if its relative error exceeds this."""

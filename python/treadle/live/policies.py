@@ -43,8 +43,7 @@ from treadle.policy.watchdog import Watchdog
 from treadle.sidecar.conversation import Listener
 from treadle.sidecar.observation import Observation
 from treadle.wire.answer import decode_answer
-from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
-from treadle.wire.schema import SECTIONS, FrameFlag
+from treadle.wire.frames import SECTIONS, Frame, FrameEncoder, FrameFlag, FrameHeader
 
 
 def own_settings(settings: Settings, engine: str, file: str) -> Settings:

@@ -42,8 +42,7 @@ from treadle.record.files import (
 from treadle.record.reader import engine_hash, schema_hash, versions
 from treadle.sidecar import conversation
 from treadle.sidecar.conversation import Listener
-from treadle.wire.frames import read_frame_header, without_keys
-from treadle.wire.schema import WireError
+from treadle.wire.frames import WireError, read_frame_header, without_keys
 
 FLUSH_BYTES: Final = 1 << 20
 """So much waits, unpacked, before it is written without waiting for more."""

@@ -37,8 +37,7 @@ from treadle.record.files import (
 )
 from treadle.sources import DECISION, digest
 from treadle.wire.answer import decode_answer
-from treadle.wire.frames import Frame, FrameDecoder
-from treadle.wire.schema import WireError, document
+from treadle.wire.frames import Frame, FrameDecoder, WireError, document
 
 
 @cache

@@ -27,8 +27,7 @@ from treadle.record.reader import NOT_FROM_START, READABLE_PART, RecordedSegment
 from treadle.sidecar.conversation import Listener
 from treadle.sidecar.conversation import Tick as LiveTick
 from treadle.wire.answer import Answer, decode_answer
-from treadle.wire.frames import Frame, FrameDecoder, read_frame_header
-from treadle.wire.schema import WireError
+from treadle.wire.frames import Frame, FrameDecoder, WireError, read_frame_header
 
 _REPLY_MAX_BYTES: Final = 1 << 20
 

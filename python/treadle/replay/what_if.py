@@ -38,8 +38,7 @@ from treadle.simulate.batch import Policy, check_trees, run_of, settings_of, siz
 from treadle.simulator.cluster.tables import AppState
 from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import decode_answer
-from treadle.wire.frames import read_frame_header
-from treadle.wire.schema import WireError
+from treadle.wire.frames import WireError, read_frame_header
 
 OBSERVED: Final = "the recorded answers were observed, not followed"
 """Why the model takes over at the first decision of a recording in mode observe_only."""

@@ -17,8 +17,15 @@ from typing import Any, Final, NamedTuple, Protocol
 from treadle.config.settings import Settings
 from treadle.events import NOTHING_HELD, Event, Held, PolicySwitch, Proposals, Samples
 from treadle.wire.answer import Answer, Status, encode_answer
-from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header
-from treadle.wire.schema import TooManyError, VersionError, WireError
+from treadle.wire.frames import (
+    Frame,
+    FrameDecoder,
+    FrameHeader,
+    TooManyError,
+    VersionError,
+    WireError,
+    read_frame_header,
+)
 
 _log = logging.getLogger(__name__)
 

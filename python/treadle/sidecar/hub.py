@@ -33,8 +33,7 @@ from treadle.sidecar.merge import REPORT_INTERVAL_MS, Bidder, Merge, Offer, Repo
 from treadle.sidecar.mirror import Feed, Mirror
 from treadle.sidecar.roster import NEVER, Asking, Move, Roster
 from treadle.wire.answer import decode_answer, rows_within
-from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import Frame, FrameEncoder, FrameFlag, FrameHeader
 from treadle.yarn.codes import application_id
 
 _log = logging.getLogger(__name__)

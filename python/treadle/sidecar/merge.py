@@ -19,7 +19,7 @@ from treadle.config.settings import GANG_MAX, RosterEngine
 from treadle.events import CONFLICTS, Fate, Fates, Proposals
 from treadle.sidecar.mirror import Mirror
 from treadle.wire.answer import Answer, Status
-from treadle.wire.schema import WireError
+from treadle.wire.frames import WireError
 
 LOST: Final = [*CONFLICTS, Fate.NOT_OWNER]
 """Fates of proposals that other engines' changes made impossible since the engine looked."""

@@ -39,7 +39,7 @@ from treadle.simulate.batch import SEED_MAX, Scenario, check_trees
 from treadle.simulator.engines_simulation import with_engines
 from treadle.simulator.scenario import parse_scenario
 from treadle.sweep.runs import Line, has_content, write_at_once
-from treadle.wire.schema import WireError
+from treadle.wire.frames import WireError
 from treadle.workload.formats import FORMATS, GENERATORS, READERS, offered, place_of, recognised, write_own
 
 Point = dict[str, Any]

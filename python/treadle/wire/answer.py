@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.events import NOTHING_HELD, WIRE_VERSION, Held, Proposals
-from treadle.wire.schema import PROPOSAL_MAGIC, ProposalFlag, VersionError, WireError
+from treadle.wire.frames import ProposalFlag, VersionError, WireError
 
 _TEXT_MAX: Final = 400
 _TEXT_MIN: Final = 100
@@ -100,6 +100,7 @@ class Status:
         )
 
 
+PROPOSAL_MAGIC: Final = b"TRDP"
 PROPOSAL_HEADER: Final = Struct("<4sHHqqqii")
 
 PROPOSAL_ROW_BYTES: Final = 12

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from treadle.events import WIRE_VERSION
-from treadle.wire.schema import SECTIONS, SectionColumn, SectionSchema, document
+from treadle.wire.frames import SECTIONS, SectionColumn, SectionSchema, document
 
 BEGIN = "<!-- from here on printed by python -m treadle_lab.docs.wire -->"
 END = "<!-- to here -->"

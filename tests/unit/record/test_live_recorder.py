@@ -44,8 +44,7 @@ from treadle.record.files import (
 from treadle.record.reader import RecordedSegment, open_segment, summarise
 from treadle.sidecar import conversation
 from treadle.wire.answer import Answer, encode_answer
-from treadle.wire.frames import FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import FrameEncoder, FrameFlag, FrameHeader
 
 ANSWER = encode_answer(Answer(1, 1, 5, False, Proposals.none(), ""))
 OPEN: list[Caller] = []

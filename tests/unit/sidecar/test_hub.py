@@ -18,7 +18,7 @@ from treadle.sidecar.conversation import FAILURES_MAX, Listener
 from treadle.sidecar.hub import CLAIMS_EVERY_MS
 from treadle.sidecar.merge import FIGURES
 from treadle.wire.answer import Status
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import FrameFlag
 
 BY_QUEUE: dict[str, dict[str, Any]] = {"prod": {"select": {"queues": ["root.q0"]}}, "rest": {}}
 """Applications with even indices are of the first engine, the others of the second."""

@@ -14,8 +14,7 @@ from treadle.sidecar import observation
 from treadle.sidecar.conversation import Application, Tick
 from treadle.sidecar.mirror import Mirror
 from treadle.sidecar.observation import Figures, Observation
-from treadle.wire.frames import Frame, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import Frame, FrameFlag, FrameHeader
 
 ONE, TWO = 1, 2
 OBSERVE, SNAPSHOT, MORE = FrameFlag.OBSERVE, FrameFlag.OBSERVE | FrameFlag.SNAPSHOT, FrameFlag.OBSERVE | FrameFlag.MORE
