@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from treadle import events
 from treadle.engine.testing import StringTable, request, rows
 from treadle.events import ApplicationState
-from treadle.model.applications import MOVED_MAX, ApplicationTable
 from treadle.model.hints import HintTable
+from treadle.model.queues import MOVED_MAX, ApplicationTable
 from treadle.model.requests import RequestTable
 from treadle.model.tables import Names
 

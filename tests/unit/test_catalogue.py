@@ -12,9 +12,8 @@ import pytest
 from treadle.config import parts as config_parts
 from treadle.config.parts import DEFAULTS, PART_KINDS, PartRegistry, Traits
 from treadle.config.settings import default_settings, with_parts
-from treadle.model.applications import APPLICATION
 from treadle.model.carry import LEARNED
-from treadle.model.queues import FIFO
+from treadle.model.queues import APPLICATION, FIFO
 from treadle.policy.catalogue import BUILTIN_PARTS, register_parts
 from treadle.policy.node_search import RULES as FITS
 from treadle.policy.orders import RULES as ORDERS

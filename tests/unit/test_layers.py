@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.model.applications import APPLICATION
 from treadle.model.containers import GROUP, TASK
+from treadle.model.queues import APPLICATION
 from treadle.policy.slearn.table import JOB
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -25,9 +25,8 @@ from treadle.events import ContainerEvent
 from treadle.live.live_settings import CPU_LIMIT_S, GRACE_S, LIMIT_S, check_apart, read_live_settings
 from treadle.live.policies import LivePolicies
 from treadle.live.policy_memory import PolicyMemory
-from treadle.model.applications import APPLICATION
 from treadle.model.nodes import NODE
-from treadle.model.queues import QUEUE
+from treadle.model.queues import APPLICATION, QUEUE
 from treadle.model.requests import REQUEST
 from treadle.policy.user_parts import CONTAINER
 from treadle.policy.watchdog import Stopwatch

@@ -16,10 +16,10 @@ from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find, pair
 from treadle.events import INDEX_MAX, KEYS_AHEAD, KEYS_RESERVED, ApplicationState
-from treadle.model.applications import ApplicationTable
 from treadle.model.cluster import Cluster
 from treadle.model.containers import group_of
 from treadle.model.hints import HintTables, hint_row
+from treadle.model.queues import ApplicationTable
 from treadle.model.tables import View
 
 

@@ -27,9 +27,9 @@ from treadle.constraints import (
     node_preference,
     parse_constraint,
 )
-from treadle.model.applications import ApplicationTable
 from treadle.model.nodes import AllocationTags, Attributes, Constraints
 from treadle.model.nodes import NodeTable as Nodes
+from treadle.model.queues import ApplicationTable
 from treadle.model.requests import RequestTable
 from treadle.model.tables import TOTAL, Names, grown
 

@@ -10,8 +10,8 @@ from treadle import events
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel, tables
 from treadle.compiled.pair_map import find, give_back, pair, put, remove, take_from
-from treadle.model.applications import ApplicationTable
 from treadle.model.hints import HintTable, copy_ask
+from treadle.model.queues import ApplicationTable
 from treadle.model.tables import Names, RowTable, chain, largest, own
 
 UNLINKED: Final = -2

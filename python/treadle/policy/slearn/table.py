@@ -16,10 +16,10 @@ from treadle import events
 from treadle.compiled.array_types import I32, U8, Records
 from treadle.compiled.functions import inner, kernel, tables
 from treadle.events import ApplicationState, ContainerEvent, Event
-from treadle.model.applications import ApplicationTable
 from treadle.model.carry import Carried, carry_ended, old_task
 from treadle.model.cluster import Cluster
 from treadle.model.containers import BEGAN, ENDED, TaskTable, ended_well
+from treadle.model.queues import ApplicationTable
 from treadle.model.tables import ModelError, Table, View, chain, grown
 from treadle.policy.parts import Keeper
 from treadle.policy.state import IGNORED, MAX_DEMAND, SUMS, TIME_ONLY
