@@ -290,7 +290,7 @@ class _Column:
         return verdicts[numbers]
 
 
-class NodeTable:
+class NodeFactTable:
     """Properties of a cluster's nodes by index; None for an unusable one."""
 
     def __init__(self, facts: Sequence[NodeFacts | None] = ()) -> None:

@@ -17,7 +17,7 @@ from treadle.config.settings import EngineReservation, Limits
 from treadle.engine import Engine
 from treadle.events import NodeState
 from treadle.explain import Explainer, Why
-from treadle.model.classes import CLASSES_MAX, ROWS_AT_ONCE
+from treadle.model.nodes import CLASSES_MAX, ROWS_AT_ONCE
 from treadle.policy.state import SCANNED
 
 

@@ -17,8 +17,8 @@ from treadle import events
 from treadle.engine import Engine
 from treadle.engine.testing import StringTable, request, rows, small_cluster
 from treadle.events import ContainerEvent, array_fields
-from treadle.model.classes import ROWS_AT_ONCE
 from treadle.model.containers import GROUPS_MAX
+from treadle.model.nodes import ROWS_AT_ONCE
 
 KEYS = 150_000
 LARGE = [16384, 8]

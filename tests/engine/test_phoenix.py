@@ -10,8 +10,8 @@ from tests.engine.constrained_rm import LEAF, ConstrainedRM, cluster
 from tests.engine.parts import engine_with, estimates, settings_with
 
 from treadle.engine import Engine
-from treadle.model.classes import UNMET_NAMED_MAX, Classes, Unmet
 from treadle.model.cluster import Cluster
+from treadle.model.nodes import UNMET_NAMED_MAX, Classes, Unmet
 from treadle.policy.phoenix import Contention, arranged, pollaczek_khinchine
 
 

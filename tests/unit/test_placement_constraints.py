@@ -19,7 +19,7 @@ from treadle.constraints import (
     Conjunction,
     ExpressionError,
     NodeFacts,
-    NodeTable,
+    NodeFactTable,
     Predicate,
     TagCount,
     conditions,
@@ -159,7 +159,7 @@ def test_a_wrong_requirement_is_reported_with_its_place(text: str) -> None:
 
 def test_a_table_of_nodes_follows_what_they_are() -> None:
     predicates = [one for text in RIGHT for one in parse(text).predicates]
-    table, facts = NodeTable(), [facts_of(node) for node in NODES]
+    table, facts = NodeFactTable(), [facts_of(node) for node in NODES]
     shown: list[NodeFacts | None] = [None] * len(facts)
     for turn in range(3 * len(facts)):
         node = 5 * turn % len(facts)
@@ -173,7 +173,7 @@ def test_a_table_of_nodes_follows_what_they_are() -> None:
 
 def test_what_nodes_have_is_kept_for_so_many_names_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("treadle.constraints.COLUMNS_MAX", 2)
-    table = NodeTable([NodeFacts({"rm.yarn.io/a": "1", "rm.yarn.io/b": "2", "rm.yarn.io/c": "3"})])
+    table = NodeFactTable([NodeFacts({"rm.yarn.io/a": "1", "rm.yarn.io/b": "2", "rm.yarn.io/c": "3"})])
     for text in ("a=1", "b=1", "c=3", "a=1", "b=2", "c=1"):
         (predicate,) = parse(text).predicates
         assert table.meet(predicate).tolist() == [text in ("a=1", "b=2", "c=3")]

@@ -33,8 +33,8 @@ from treadle.events import (
     TaskInputs,
 )
 from treadle.model.carry import carry
-from treadle.model.classes import CLASSES_MAX, UNMET_NAMED_MAX, Unmet
 from treadle.model.cluster import Cluster
+from treadle.model.nodes import CLASSES_MAX, UNMET_NAMED_MAX, Unmet
 from treadle.model.tables import ModelError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.policy import Policy

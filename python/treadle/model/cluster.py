@@ -12,11 +12,10 @@ from treadle.compiled.array_types import I32, U8, Records
 from treadle.compiled.pair_map import PairMap
 from treadle.constraints import gang_of
 from treadle.events import Event, Replaces
-from treadle.model.classes import TAG, Classes
 from treadle.model.containers import TaskTable
 from treadle.model.hints import HintTable
 from treadle.model.in_flight import Assumed, RejectionCounts, Rejections
-from treadle.model.nodes import AllocationTags, Attributes, Constraints, NodeTable
+from treadle.model.nodes import TAG, AllocationTags, Attributes, Classes, Constraints, NodeTable
 from treadle.model.queues import APPLICATION, ApplicationTable, LimitTable, QueueTable, UserTable
 from treadle.model.requests import RequestTable
 from treadle.model.tables import ModelError, Names, View, own

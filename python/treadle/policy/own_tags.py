@@ -13,8 +13,8 @@ import numpy as np
 from treadle.compiled.array_types import I32, U8, Records
 from treadle.compiled.functions import inner, tables
 from treadle.constraints import Choice
-from treadle.model.classes import Classes
 from treadle.model.cluster import Cluster
+from treadle.model.nodes import Classes
 from treadle.model.tables import chain
 
 if TYPE_CHECKING:

@@ -144,7 +144,7 @@ class Gate(PolicyPart):
     waits_for = ""
     """Why it held requests back in the last call, as a short text; empty if it held back none."""
     sets_levels = False
-    """Whether it limits how far requests may depart from their preferences (`treadle.model.classes.Classes.levels`)."""
+    """Whether it limits how far requests may depart from their preferences (`treadle.model.nodes.Classes.levels`)."""
     opens_for_idle = False
     """Whether it may admit held requests to idle nodes (`open_for_idle`)."""
 

@@ -27,9 +27,9 @@ from treadle.config.settings import Settings
 from treadle.constraints import Choice, Predicate, kind_of
 from treadle.events import ApplicationState, Event
 from treadle.model.carry import Carried
-from treadle.model.classes import Wanted
 from treadle.model.cluster import Cluster
 from treadle.model.containers import BEGAN, ENDED
+from treadle.model.nodes import Wanted
 from treadle.model.tables import TOTAL, View, grown
 from treadle.policy.parts import BY_DURATIONS, NEVER, Gate, Keeper, Order
 from treadle.policy.work import Jobs

@@ -13,9 +13,9 @@ from treadle.config.parts import PART_KINDS, Part
 from treadle.config.settings import Settings
 from treadle.events import Event, LearnedState, Samples
 from treadle.model.carry import Carried
-from treadle.model.classes import ANY_NODE
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import PROPOSAL, Batch
+from treadle.model.nodes import ANY_NODE
 from treadle.model.tables import View
 from treadle.policy.loop import place
 from treadle.policy.node_search import RULES as FITS

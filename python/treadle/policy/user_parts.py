@@ -26,8 +26,8 @@ from treadle.config.part_files import (
     where,
 )
 from treadle.errors import UserError
-from treadle.model.classes import ANY_NODE
 from treadle.model.cluster import Cluster
+from treadle.model.nodes import ANY_NODE
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAXIMUM, PENDING, TOTAL, USED, View
 from treadle.policy.parts import Estimate, Fit, Gate, Order, Share
 from treadle.policy.state import Scratch

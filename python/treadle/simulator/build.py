@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
-from treadle.constraints import DEFAULT_PREFIX, NodeFacts, NodeTable, miscounted, node_preference, parse
+from treadle.constraints import DEFAULT_PREFIX, NodeFacts, NodeFactTable, miscounted, node_preference, parse
 from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.events import NodeState
@@ -519,7 +519,7 @@ def _attributes(group: NodeGroup) -> dict[str, str]:
 def _met(requirements: Sequence[str], facts: Sequence[NodeFacts]) -> U8:
     """Return (requirement, node): 1 where a node satisfies it; an empty one is satisfied everywhere."""
     met = np.ones((len(requirements), len(facts)), np.uint8)
-    nodes = NodeTable(facts)
+    nodes = NodeFactTable(facts)
     for at, text in enumerate(requirements):
         for predicate in parse(text).predicates if text else ():
             met[at] &= nodes.meet(predicate)
