@@ -49,7 +49,6 @@ from treadle.policy.node_search import (
     unwanted,
 )
 from treadle.policy.orders import application_after, next_application, wants
-from treadle.policy.own_tags import count_proposed
 from treadle.policy.shares import rules
 from treadle.policy.shares.aims import STEPS
 from treadle.policy.shares.tree import AIMS_AT, BLOCKED, SATURATED, SERVED, Shares
@@ -72,6 +71,7 @@ from treadle.policy.state import (
     DecideParameters,
     Reason,
     Scratch,
+    count_proposed,
     set_reason,
 )
 

@@ -12,7 +12,6 @@ from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find, pair
 from treadle.config.parts import Parameters
 from treadle.model.tables import TOTAL, View
-from treadle.policy.own_tags import counts_allow, in_set
 from treadle.policy.parts import BY_DURATIONS, Fit
 from treadle.policy.phoenix import Contention
 from treadle.policy.state import (
@@ -35,6 +34,8 @@ from treadle.policy.state import (
     NodeReason,
     Reason,
     Scratch,
+    counts_allow,
+    in_set,
 )
 
 

@@ -21,7 +21,6 @@ from treadle.policy.loop import place
 from treadle.policy.node_search import RULES as FITS
 from treadle.policy.node_search import node_reasons
 from treadle.policy.orders import RULES as ORDERS
-from treadle.policy.own_tags import own_tags
 from treadle.policy.parts import Estimate, Fit, Gate, Keepers, Order, PolicyPart, Share
 from treadle.policy.reserve import DecideCheckpoint, Holds
 from treadle.policy.shares.rules import RULES as SHARES
@@ -36,6 +35,7 @@ from treadle.policy.state import (
     DecideParameters,
     Reason,
     Scratch,
+    own_tags,
     reset_row_records,
     scratch_for,
     set_bands,
