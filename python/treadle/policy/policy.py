@@ -115,8 +115,9 @@ class Policy:
             keeper.configure(settings)
         for part in parts:
             part.use(self._keepers)
-        may_fail = any(isinstance(getattr(chosen, part).parameters, FilePart) for part in PART_KINDS)
-        self._kept = (self._kept if may_fail else {}) | self._keepers
+        self._may_fail = any(isinstance(getattr(chosen, part).parameters, FilePart) for part in PART_KINDS)
+        """Whether one of the parts is a custom one."""
+        self._kept = (self._kept if self._may_fail else {}) | self._keepers
         self._restricts = False
         self._not_overbooked: tuple[str, ...] = ()
         self._overbooks: Mapping[int, float] = {}
@@ -216,7 +217,8 @@ class Policy:
             commits: whether the proposals may be committed; if not, their other effects end with the call
         """
         cluster.apps.sort()
-        self._calls.begin(stop_at)
+        if self._may_fail:
+            self._calls.begin(stop_at)
         out, asked = np.zeros(limit, PROPOSAL), np.zeros((limit, len(cluster.counted)), np.int64)
         self.latest = self._new_scratch(cluster, out, asked)
         before = None if commits else DecideCheckpoint(view, self.latest)
