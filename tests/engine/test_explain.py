@@ -20,10 +20,11 @@ from tests.support.optional import present
 
 from treadle import events
 from treadle.config.settings import EngineReservation
-from treadle.engine import Engine, unserved
+from treadle.engine import Engine
 from treadle.engine.testing import StringTable, rows
 from treadle.events import ApplicationState, ContainerEvent, Fate, NodeState
 from treadle.explain import AskExplained, Explainer, Explanation, Verdict, Why
+from treadle.policy import unserved
 
 NODE = (16384, 16)
 SEEDS = range(10)

@@ -13,7 +13,6 @@ from treadle.compiled.array_types import U8
 from treadle.config.settings import Choice, Settings, default_settings, lost_queues, with_parts
 from treadle.engine.several import Attempts, Divided, Guarantees
 from treadle.engine.testing import small_cluster, small_events
-from treadle.engine.unserved import StarvationMonitor, too_large
 from treadle.events import (
     NOTHING_HELD,
     Event,
@@ -38,8 +37,8 @@ from treadle.model.nodes import CLASSES_MAX, UNMET_NAMED_MAX, Unmet
 from treadle.model.tables import ModelError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.policy import Policy
-from treadle.policy.reserve import held_back
 from treadle.policy.state import Scratch
+from treadle.policy.unserved import StarvationMonitor, held_back, too_large
 from treadle.policy.user_parts import PartFailure, Watch, unwatched
 from treadle.yarn.codes import application_id
 

@@ -22,7 +22,6 @@ from treadle.policy.node_search import RULES as FITS
 from treadle.policy.node_search import node_reasons
 from treadle.policy.orders import RULES as ORDERS
 from treadle.policy.parts import Estimate, Fit, Gate, Keepers, Order, PolicyPart, Share
-from treadle.policy.reserve import DecideCheckpoint, Holds
 from treadle.policy.shares.rules import RULES as SHARES
 from treadle.policy.state import (
     BUNDLE,
@@ -30,7 +29,9 @@ from treadle.policy.state import (
     CURSOR,
     DELAYED,
     KEYED,
+    OFFERS,
     PLACED,
+    SCORED,
     UNBOUNDED,
     DecideParameters,
     Reason,
@@ -41,6 +42,7 @@ from treadle.policy.state import (
     set_bands,
     take_keys,
 )
+from treadle.policy.unserved import Holds
 from treadle.policy.user_parts import Calls, ClusterView, FromFile, PartFailure, Watch, unwatched
 from treadle.policy.work import Jobs, add_up_nodes, charge, floor_claims, note_use
 
@@ -71,6 +73,38 @@ def integer(settings: dict[str, str], key: str, default: int) -> int:
 def no_fallback(failure: PartFailure) -> Settings:
     """Raise the failure: there is no fallback."""
     raise failure
+
+
+_COUNTERS = [OFFERS, CURSOR, BUNDLE, SCORED]
+
+
+class DecideCheckpoint:
+    """The state across cycles as of the start of a cycle, to undo proposals that are never committed (`observe_only`).
+
+    They charge no application. Proposals in flight are restored elsewhere.
+    """
+
+    def __init__(self, view: View, scratch: Scratch) -> None:
+        """Save the state."""
+        self._counters = scratch.counters[_COUNTERS]
+        self._averages = scratch.averages.copy()
+        self._kept = scratch.shares.kept.copy()
+        self._waiting_ms = view.rows["waiting_since_ms"].copy()
+        self._waiting_offers = view.rows["waiting_since_offers"].copy()
+        self._held_for = view.nodes["hold_row"].copy()
+        self._holds = view.rows["hold_node"].copy()
+
+    def restore(self, view: View, scratch: Scratch, proposed: Records) -> None:
+        """Restore the state; for rows that wait for a nearer node only ``proposed`` ones: the others wait on."""
+        scratch.counters[_COUNTERS] = self._counters
+        scratch.averages[:] = self._averages
+        if scratch.shares.kept.shape == self._kept.shape:  # otherwise another policy took over meanwhile
+            scratch.shares.kept[:] = self._kept
+        rows = proposed["row"]
+        view.rows["waiting_since_ms"][rows] = self._waiting_ms[rows]
+        view.rows["waiting_since_offers"][rows] = self._waiting_offers[rows]
+        view.nodes["hold_row"] = self._held_for
+        view.rows["hold_node"] = self._holds
 
 
 class Policy:

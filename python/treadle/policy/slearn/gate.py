@@ -22,7 +22,6 @@ from treadle.model.containers import GONE, group_key
 from treadle.model.tables import MAX_PARTITIONS, View
 from treadle.policy.asks import headroom_under_maxima, is_over_limit, refused
 from treadle.policy.parts import ACTIVE, BY_PILOTS, NEVER, Gate, Keeper
-from treadle.policy.reserve import missing_share
 from treadle.policy.slearn.estimates import (
     Z90,
     History,
@@ -45,6 +44,7 @@ from treadle.policy.slearn.table import (
     mark_jobs,
 )
 from treadle.policy.state import UNBOUNDED
+from treadle.policy.unserved import missing_share
 from treadle.policy.work import add_up_nodes
 from treadle.yarn.codes import FAILED_MAP, REDUCE
 
