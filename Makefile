@@ -60,8 +60,9 @@ lint: build/.venv ## ruff and mypy
 	@$(BIN)/mypy
 
 .PHONY: shape
-shape: build/.venv ## how large the packages are, beside their budgets (tests/size.toml)
+shape: build/.venv ## how large the packages are, beside their budgets (tests/size.toml); the functions of the inner loop
 	@$(BIN)/python -m tests.shape
+	@$(BIN)/python -m tests.reach
 
 .PHONY: java-test
 java-test: build/.jar ## the Java modules' tests

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from treadle.model.carry import LEARNED
 from treadle.model.queues import APPLICATION, FIFO
 from treadle.policy.catalogue import BUILTIN_PARTS, register_parts
 from treadle.policy.node_search import RULES as FITS
+from treadle.policy.orders import FOLLOW_USE
 from treadle.policy.orders import RULES as ORDERS
-from treadle.policy.orders import follows_use
 from treadle.policy.shares.rules import RULES as SHARES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,9 +34,8 @@ def test_each_part_with_compiled_steps_has_a_number() -> None:
 def test_each_file_of_compiled_steps_has_a_number_of_its_own() -> None:
     for rules in (SHARES, ORDERS, FITS):
         assert len(set(rules.values())) == len(rules)
-    follows: Any = follows_use
-    assert all(follows.py_func(number) for number in ORDERS.values())
-    assert not follows.py_func(FIFO)
+    assert set(ORDERS.values()) == set(FOLLOW_USE)
+    assert FIFO not in FOLLOW_USE
 
 
 def test_nobody_asks_for_the_name_of_a_part() -> None:

@@ -6,9 +6,12 @@ import re
 from dataclasses import asdict
 
 import pytest
+from tests.reach import reached
 from tests.shape import ROOT, budgets, size_of, statements
 
 SLACK = 0.03
+REACHED = 60
+"""The most functions that the inner loop may call, shares' own steps aside."""
 
 
 @pytest.mark.parametrize("package", budgets())
@@ -17,6 +20,12 @@ def test_a_package_is_about_as_large_as_its_budget(package: str) -> None:
     for name, most in asdict(budgets()[package]).items():
         assert size[name] <= most, f"{name} of {package}: make it smaller, or raise tests/size.toml and say why"
         assert size[name] >= (1 - SLACK) * most, f"{name} of {package}: lower it in tests/size.toml"
+
+
+def test_the_inner_loop_calls_few_functions() -> None:
+    functions = reached()
+    assert ("treadle.policy.node_search", "scan") in functions
+    assert len(functions) <= REACHED, "python -m tests.reach lists them"
 
 
 def test_imports_and_texts_are_no_statements() -> None:

@@ -29,8 +29,11 @@ from treadle.model.tables import ASSUMED, View, renumbered
 
 
 @inner
-def shift(view: View, batch: Records, capability: I64, i: int, sign: int) -> None:
-    """Add (sign 1) or remove (-1) the resources of proposal ``i`` on its node, queues, user, application and row."""
+def count_in_flight(view: View, batch: Records, capability: I64, i: int, decide: int, sign: int) -> None:
+    """Count proposal ``i`` as in flight (sign 1) or no longer (-1): node, queues, user, application, row, localities.
+
+    ``decide`` is the cycle that made it: the row of a locality may since have been freed or reused.
+    """
     app, row, node = batch[i].application, batch[i].row, batch[i].node
     user, partition = batch[i].user, batch[i].partition
     view.apps[app].assumed_count += sign
@@ -45,21 +48,11 @@ def shift(view: View, batch: Records, capability: I64, i: int, sign: int) -> Non
         while queue >= 0:
             view.limit_amounts[queue, partition, ASSUMED, r] += amount
             queue = view.queues[queue].parent
-
-
-@inner
-def shift_locality(places: Records, place: int, decide: int, sign: int) -> None:
-    """Apply the same to a count at a node or rack, unless its row has since been freed or reused."""
-    if place >= 0 and places[place].born <= decide:
-        places[place].assumed += sign
-
-
-@inner
-def assume(view: View, batch: Records, capability: I64, i: int, decide: int) -> None:
-    """Count proposal ``i`` as in flight."""
-    shift(view, batch, capability, i, 1)
-    shift_locality(view.places, batch[i].node_place, decide, 1)
-    shift_locality(view.places, batch[i].rack_place, decide, 1)
+    at_node, at_rack = batch[i].node_place, batch[i].rack_place
+    if at_node >= 0 and view.places[at_node].born <= decide:
+        view.places[at_node].assumed += sign
+    if at_rack >= 0 and view.places[at_rack].born <= decide:
+        view.places[at_rack].assumed += sign
 
 
 @kernel
@@ -72,9 +65,7 @@ def resolve(view: View, batch: Records, capability: I64, decide: int, positions:
             continue
         batch[i].open = 0
         resolved += 1
-        shift(view, batch, capability, i, -1)
-        shift_locality(view.places, batch[i].node_place, decide, -1)
-        shift_locality(view.places, batch[i].rack_place, decide, -1)
+        count_in_flight(view, batch, capability, i, decide, -1)
         if fates[k] == 0:
             view.rows[batch[i].row].backoff_level = 0
     return resolved

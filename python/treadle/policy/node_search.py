@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from pydantic import Field, field_validator
 
-from treadle.compiled.array_types import I64, U8, Records
+from treadle.compiled.array_types import U8
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find, pair
 from treadle.config.parts import Parameters
@@ -63,16 +63,6 @@ class RandomFit(Fit, kind="random_fit"):
 
 ALL: Final = 1 << 30
 """More rows than there can be."""
-
-
-@inner
-def dot_product(view: View, scratch: Scratch, row: int, node: int) -> float:
-    """Return the dot product of request and free resources, in shares of the largest node (Graphene's pScore)."""
-    value = 0.0
-    for r in range(len(view.counted)):
-        scale = scratch.rates[LARGEST, r]
-        value += view.capability[row, r] * scale * scratch.available[node, r] * scale
-    return value
 
 
 class PackingParameters(Parameters):
@@ -180,13 +170,16 @@ RULES: Final = {"keyed": 0, "packing": 1}
 def score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
     """Return the score of a request on a node with room: a custom part's, of the node or of both, or how well it packs.
 
-    A remote node has a penalty, and contended classes' need for a node outweighs any score.
+    The latter is the dot product of request and free resources, in shares of the largest node (Graphene's pScore), less
+    a penalty for a remote node. Contended classes' need for a node outweighs any score.
     """
     value = 0.0
     if parameters.fit == 0:
         value = scratch.scores[row if len(scratch.scores) > 1 else 0, node]
     if parameters.fit == 1:
-        value = dot_product(view, scratch, row, node)
+        for r in range(len(view.counted)):
+            scale = scratch.rates[LARGEST, r]
+            value += view.capability[row, r] * scale * scratch.available[node, r] * scale
         if parameters.remote_penalty >= 0.0 and view.rows[row].localities > 0 and level != NODE_LOCAL:
             value *= 1.0 - parameters.remote_penalty
     return value - scratch.needs[node] * SCARCE if len(scratch.needs) > 0 else value
@@ -197,6 +190,8 @@ DRAWS = 16
 
 NO_NODE = -1
 WAIT = -2
+UNKNOWN = -3
+"""A search has to find the node."""
 
 SPARED_MAX = 4
 """Maximum number of windows that are scanned for a node that no contended class needs."""
@@ -209,27 +204,21 @@ NO_WAIT = 1 << 40
 
 
 @inner
+def room_needed(scratch: Scratch, node: int, r: int, ask: int) -> int:
+    """Return how much of a resource must be free on a node for a request that needs ``ask`` of it.
+
+    With headroom there must also be room for the largest request, if this one needs the resource (H-DRF, section 5).
+    """
+    return ask if len(scratch.headroom) == 0 or ask <= 0 else max(ask, scratch.headroom[node, r])
+
+
+@inner
 def fits(view: View, scratch: Scratch, row: int, node: int) -> bool:
     """Return whether the node has room in each bounded resource, headroom included for those that the row needs."""
     for r in range(len(view.counted)):
-        if scratch.bound[r] and scratch.available[node, r] < view.capability[row, r]:
-            return False
-    return len(scratch.headroom) == 0 or keeps_headroom(view, scratch, row, node)
-
-
-@inner
-def keeps_headroom(view: View, scratch: Scratch, row: int, node: int) -> bool:
-    """Return whether the node also has room for the largest request, by this one's resources (H-DRF, section 5)."""
-    for r in range(len(view.counted)):
-        if scratch.bound[r] and view.capability[row, r] > 0 and scratch.available[node, r] < scratch.headroom[node, r]:
+        if scratch.bound[r] and scratch.available[node, r] < room_needed(scratch, node, r, view.capability[row, r]):
             return False
     return True
-
-
-@inner
-def headroom_needed(scratch: Scratch, node: int, r: int, least: int) -> int:
-    """Return how much of a resource must be free on a node for a request that needs ``least`` of it."""
-    return least if len(scratch.headroom) == 0 else max(least, scratch.headroom[node, r])
 
 
 @inner
@@ -266,12 +255,6 @@ def set_of(scratch: Scratch, row: int) -> int:
 def counts_own(scratch: Scratch, row: int) -> bool:
     """Return whether a row's nodes depend on where its application's containers are."""
     return len(scratch.tags.row_bounds) > 0 and scratch.tags.row_bounds[row] >= 0
-
-
-@inner
-def is_restricted(scratch: Scratch, row: int) -> bool:
-    """Return whether some nodes are excluded for a row."""
-    return set_of(scratch, row) >= 0 or counts_own(scratch, row)
 
 
 @inner
@@ -314,19 +297,6 @@ def draw_node(view: View, scratch: Scratch, parameters: DecideParameters, row: i
         if good and level_of(view, row, node) <= farthest and not unwanted(view, scratch, parameters, row, node):
             return node
     return NO_NODE
-
-
-@inner
-def position_of(open_nodes: Records, count: int, node: int) -> int:
-    """Return the position of the first listed node at or after ``node``, by bisection."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if open_nodes[middle].node < node:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @inner
@@ -373,8 +343,8 @@ def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, f
         start = draw(parameters, scratch, row, DRAWS, count)
         start = start if walked < 0 else scratch.open_nodes[start].node
     elif parameters.goes_round:
-        start = scratch.counters[CURSOR]
-        start = position_of(scratch.open_nodes, count, start) if walked < 0 else start
+        start = min(scratch.counters[CURSOR], len(view.nodes))
+        start = start if walked >= 0 else scratch.open_nodes[start].first
     places = count if walked < 0 else len(view.nodes)
     best, best_level, best_score, found, last, spared = NO_NODE, NOT_THERE, 0.0, 0, 0, 0
     most, is_open = SPARED_MAX * parameters.window, False
@@ -436,23 +406,26 @@ def scan_local(view: View, scratch: Scratch, parameters: DecideParameters, row: 
 
 
 @inner
-def is_no_smaller(view: View, scratch: Scratch, row: int, amounts: I64, at: int) -> bool:
-    """Return whether a request needs at least as much of each resource as amounts that fit nowhere."""
-    larger = True
-    for r in range(len(view.counted)):
-        larger = larger and not (scratch.bound[r] and view.capability[row, r] < amounts[at, r])
-    return larger
+def known_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
+    """Return the node reserved for the row if the request fits there now; otherwise `NO_NODE` or `UNKNOWN`.
 
-
-@inner
-def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
-    """Return whether a request of at most this size fits nowhere, or on no node of the same set."""
-    for infeasible in range(scratch.counters[INFEASIBLE_COUNT]):
-        if is_no_smaller(view, scratch, row, scratch.asks, INFEASIBLE + infeasible):
-            return True
-    chosen = set_of(scratch, row)
-    known = 0 <= chosen < len(scratch.nowhere) and scratch.nowhere[chosen, 0] >= 0
-    return known and is_no_smaller(view, scratch, row, scratch.nowhere, chosen)
+    There is no node if none is open, or if a request of at most this size fits nowhere or on no node of the same set.
+    """
+    node = view.rows[row].hold_node
+    held = node >= 0 and view.nodes[node].state == 1 and view.nodes[node].partition == view.rows[row].partition
+    held = held and view.nodes[node].backoff_until <= parameters.decide and fits(view, scratch, row, node)
+    if held and level_of(view, row, node) != NOT_THERE and not unwanted(view, scratch, parameters, row, node):
+        return node
+    chosen, sizes = set_of(scratch, row), scratch.counters[INFEASIBLE_COUNT]
+    of_set = 0 <= chosen < len(scratch.nowhere) and scratch.nowhere[chosen, 0] >= 0
+    for at in range(sizes + of_set):
+        nowhere = scratch.asks[INFEASIBLE + at] if at < sizes else scratch.nowhere[chosen]
+        larger = True
+        for r in range(len(view.counted)):
+            larger = larger and not (scratch.bound[r] and view.capability[row, r] < nowhere[r])
+        if larger:
+            return NO_NODE
+    return NO_NODE if scratch.counters[OPEN_NODES] == 0 else UNKNOWN
 
 
 @inner
@@ -476,7 +449,7 @@ def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
 @inner
 def named_nodes_are_full(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
     """Return whether the row may use none of the nodes that it names: then waiting for a nearer node is useless."""
-    if not is_restricted(scratch, row):
+    if set_of(scratch, row) < 0 and not counts_own(scratch, row):
         return False
     place = view.rows[row].first_locality
     while place >= 0:
@@ -530,26 +503,13 @@ HELD_SCANNED_MAX: Final = 16
 @inner
 def why_no_node(view: View, scratch: Scratch, row: int) -> int:
     """Return why the latest search found no node for a row."""
-    if scratch.counters[UNWANTED] or is_restricted(scratch, row):
+    if scratch.counters[UNWANTED] or set_of(scratch, row) >= 0 or counts_own(scratch, row):
         return Reason.CONSTRAINT
     last = len(scratch.open_nodes) - 1
     for at in range(min(scratch.counters[HELD_NODES], HELD_SCANNED_MAX)):
         if fits(view, scratch, row, scratch.open_nodes[last - at].node):
             return Reason.RESERVED_FOR_ANOTHER
     return Reason.FULL
-
-
-@inner
-def held_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
-    """Return the node reserved for the row if the request fits there now, else `NO_NODE`."""
-    node = view.rows[row].hold_node
-    if node < 0 or view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
-        return NO_NODE
-    if view.nodes[node].backoff_until > parameters.decide or not fits(view, scratch, row, node):
-        return NO_NODE
-    if level_of(view, row, node) == NOT_THERE or unwanted(view, scratch, parameters, row, node):
-        return NO_NODE
-    return node
 
 
 @inner
@@ -585,11 +545,9 @@ def choose_node(view: View, scratch: Scratch, parameters: DecideParameters, row:
     Free resources only shrink in a cycle: a row whose search found no node that is near enough is not searched again.
     """
     scratch.counters[UNWANTED] = 0
-    node = held_node(view, scratch, parameters, row)
-    if node >= 0:
+    node = known_node(view, scratch, parameters, row)
+    if node != UNKNOWN:
         return node
-    if scratch.counters[OPEN_NODES] == 0 or fits_nowhere(view, scratch, row):
-        return NO_NODE
     near = NO_NODE
     if parameters.remote_penalty >= 0.0 and view.rows[row].localities > 0:
         near = scan_local(view, scratch, parameters, row)

@@ -60,11 +60,8 @@ class SrptOrder(Order, kind="srpt", traits=BY_DURATIONS):
 RULES: Final = {"fair": FAIR, "finish": FINISH}
 """The number of each order whose keys follow usage while containers are placed."""
 
-
-@inner
-def follows_use(order: int) -> bool:
-    """Return whether keys follow usage while containers are placed, so that `key` computes them."""
-    return order in (FAIR, FINISH)
+FOLLOW_USE: Final = (FAIR, FINISH)
+"""These numbers, as compiled code needs them; `key` computes the keys."""
 
 
 BEFORE_ALL: Final = 1e15
@@ -137,19 +134,23 @@ def sift_down(view: View, scratch: Scratch, base: int, size: int, at: int) -> No
     while True:
         least = at
         for child in range(2 * at + 1, min(2 * at + 3, size)):
-            if is_before(view, scratch, heap[base + child].heap, heap[base + least].heap):
+            if is_before(view, scratch, heap[base + child].turn, heap[base + least].turn):
                 least = child
         if least == at:
             return
-        lower = heap[base + least].heap
-        heap[base + least].heap = heap[base + at].heap
-        heap[base + at].heap = lower
+        lower = heap[base + least].turn
+        heap[base + least].turn = heap[base + at].turn
+        heap[base + at].turn = lower
         at = least
 
 
 @inner
 def next_application(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> int:
-    """Return the application to serve now, first those that await an AM container; -1 if the leaf has none."""
+    """Return the application to serve now, first those that await an AM container; -1 if the leaf has none.
+
+    If it does not await one, its turn is at the leaf's ``cursor``; those that may follow it are up to ``end``: in a
+    heap the applications in its upper part, not exactly the next ones; with levels, those of the current level.
+    """
     last = scratch.queues[leaf + 1].first
     while scratch.queues[leaf].am_cursor < last:
         app = scratch.list[scratch.queues[leaf].am_cursor].application
@@ -161,8 +162,9 @@ def next_application(view: View, scratch: Scratch, parameters: DecideParameters,
         return next_of_levels(view, scratch, leaf)
     if scratch.queues[leaf].order != FIFO:
         return next_of_heap(view, scratch, leaf)
+    scratch.queues[leaf].end = last
     while scratch.queues[leaf].cursor < last:
-        app = scratch.list[scratch.queues[leaf].cursor].application
+        app = scratch.list[scratch.queues[leaf].cursor].turn
         if wants(view, scratch, app):
             return app
         scratch.queues[leaf].cursor += 1
@@ -175,30 +177,30 @@ def next_of_heap(view: View, scratch: Scratch, leaf: int) -> int:
 
     The heap has the leaf's applications with open requests at the beginning.
     """
-    base, follows = scratch.queues[leaf].first, follows_use(scratch.queues[leaf].order)
-    if scratch.queues[leaf].heap_size < 0:
+    base, follows = scratch.queues[leaf].first, scratch.queues[leaf].order in FOLLOW_USE
+    if scratch.queues[leaf].end < 0:
         size = 0
         for at in range(base, scratch.queues[leaf + 1].first):
             app = scratch.list[at].application
             if wants(view, scratch, app):
                 if follows:
                     scratch.apps[app].key = key(view, scratch, leaf, app)
-                scratch.list[base + size].heap = app
+                scratch.list[base + size].turn = app
                 size += 1
-        scratch.queues[leaf].heap_size = size
+        scratch.queues[leaf].end = base + size
         for at in range(size // 2 - 1, -1, -1):
             sift_down(view, scratch, base, size, at)
-    elif scratch.queues[leaf].heap_size > 0 and follows:
-        head = scratch.list[base].heap
+    elif scratch.queues[leaf].end > base and follows:
+        head = scratch.list[base].turn
         scratch.apps[head].key = key(view, scratch, leaf, head)
-        sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
-    while scratch.queues[leaf].heap_size > 0:
-        head = scratch.list[base].heap
+        sift_down(view, scratch, base, scratch.queues[leaf].end - base, 0)
+    while scratch.queues[leaf].end > base:
+        head = scratch.list[base].turn
         if wants(view, scratch, head):
             return head
-        scratch.queues[leaf].heap_size -= 1
-        scratch.list[base].heap = scratch.list[base + scratch.queues[leaf].heap_size].heap
-        sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
+        scratch.queues[leaf].end -= 1
+        scratch.list[base].turn = scratch.list[scratch.queues[leaf].end].turn
+        sift_down(view, scratch, base, scratch.queues[leaf].end - base, 0)
     return -1
 
 
@@ -214,8 +216,11 @@ def cluster_share(view: View, scratch: Scratch, app: int) -> float:
 
 
 @inner
-def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
-    """List by level the open applications of the leaf's first band, and add up the usage of each level."""
+def build_levels(view: View, scratch: Scratch, leaf: int) -> bool:
+    """List by level the open applications of the leaf's first band, and add up the usage of each level.
+
+    Returns whether there are any.
+    """
     base, count = scratch.queues[leaf].first, len(scratch.weights)
     levels = scratch.levels[leaf * count : (leaf + 1) * count]
     for level in range(count):
@@ -241,9 +246,9 @@ def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
         app = scratch.list[at].application
         if scratch.apps[app].band == band and wants(view, scratch, app):
             level = level_of_key(scratch, app)
-            scratch.list[levels[level].end].heap = app
+            scratch.list[levels[level].end].turn = app
             levels[level].end += 1
-    scratch.queues[leaf].heap_size = size - base
+    return size > base
 
 
 @inner
@@ -260,48 +265,27 @@ def next_of_levels(view: View, scratch: Scratch, leaf: int) -> int:
     """
     count, weights, best = len(scratch.weights), scratch.weights, -1
     levels = scratch.levels[leaf * count : (leaf + 1) * count]
+    served = scratch.queues[leaf].served
+    if served >= 0:  # count the last proposals of its application
+        app = scratch.list[scratch.queues[leaf].cursor].turn
+        share = cluster_share(view, scratch, app)
+        levels[served].used += share - scratch.apps[app].share
+        scratch.apps[app].share = share
     while best < 0:
-        served = scratch.queues[leaf].served
-        if scratch.queues[leaf].heap_size < 0:
-            build_levels(view, scratch, leaf)
-        elif served >= 0:  # count its last proposals
-            share = cluster_share(view, scratch, served)
-            levels[level_of_key(scratch, served)].used += share - scratch.apps[served].share
-            scratch.apps[served].share = share
+        if scratch.queues[leaf].served < 0 and not build_levels(view, scratch, leaf):
+            return -1
         for level in range(count):
             while levels[level].cursor < levels[level].end:
-                if wants(view, scratch, scratch.list[levels[level].cursor].heap):
+                if wants(view, scratch, scratch.list[levels[level].cursor].turn):
                     break
                 levels[level].cursor += 1
             if levels[level].cursor == levels[level].end:
                 continue
             if best < 0 or levels[level].used / weights[level] < levels[best].used / weights[best]:
                 best = level
-        if best < 0:
-            scratch.queues[leaf].served = -1
-            if scratch.queues[leaf].heap_size == 0:
-                return -1
-            scratch.queues[leaf].heap_size = -1
-    scratch.queues[leaf].served = scratch.list[levels[best].cursor].heap
-    return scratch.queues[leaf].served
-
-
-@inner
-def application_after(scratch: Scratch, leaf: int, at: int) -> int:
-    """Return the application ``at`` positions after the leaf's next one (see `next_application`), or -1.
-
-    In a heap these are the applications in its upper part, not exactly the next ones; with levels, those of the current
-    level.
-    """
-    base, order = scratch.queues[leaf].first, scratch.queues[leaf].order
-    if order == FIFO:
-        place = scratch.queues[leaf].cursor + at
-        return scratch.list[place].application if place < scratch.queues[leaf + 1].first else -1
-    if order == LEVELS:
-        level = leaf * len(scratch.weights) + level_of_key(scratch, scratch.queues[leaf].served)
-        place = scratch.levels[level].cursor + at
-        return scratch.list[place].heap if place < scratch.levels[level].end else -1
-    return scratch.list[base + at].heap if at < scratch.queues[leaf].heap_size else -1
+        scratch.queues[leaf].served = best
+    scratch.queues[leaf].cursor, scratch.queues[leaf].end = levels[best].cursor, levels[best].end
+    return scratch.list[levels[best].cursor].turn
 
 
 class MlfqParameters(Parameters):

@@ -17,7 +17,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.in_flight import PROPOSAL, Batch
 from treadle.model.nodes import ANY_NODE
 from treadle.model.tables import View
-from treadle.policy.loop import place
+from treadle.policy.loop import serve_partition
 from treadle.policy.node_search import RULES as FITS
 from treadle.policy.node_search import node_reasons
 from treadle.policy.orders import RULES as ORDERS
@@ -334,7 +334,7 @@ class Policy:
                     for part in self._keyed:
                         scratch = part.fill(cluster_view, scratch)
                 end = min(most, int(scratch.counters[PLACED]) + self._recompute_after)
-                if place(view, scratch, parameters, partition, end) < end:
+                if serve_partition(view, scratch, parameters, partition, end) < end:
                     break
         _place_shared(cluster, view, scratch, parameters)
         if scratch.counters[PLACED] < most and self.gate.opens_for_idle:
@@ -351,7 +351,7 @@ class Policy:
         if self.gate.open_for_idle(scratch.rows):
             scratch.apps["key"] = 0.0
             for partition in range(len(cluster.names.partitions)):
-                place(view, scratch, parameters, partition, len(scratch.out))
+                serve_partition(view, scratch, parameters, partition, len(scratch.out))
             _place_shared(cluster, view, scratch, parameters)
             for name in ("may", "quota", "why", "age"):
                 scratch.rows[name] = rows[name]
@@ -476,7 +476,7 @@ def _place_shared(cluster: Cluster, view: View, scratch: Scratch, parameters: De
     before = scratch.rows[["why", "age"]].copy() if shared else None
     for partition in shared:
         scratch.rows["done"] = scratch.rows["nearest"] = 0
-        place(view, scratch, parameters._replace(lends=True), partition, len(scratch.out))
+        serve_partition(view, scratch, parameters._replace(lends=True), partition, len(scratch.out))
     if before is not None:  # without a container there, the reason of its own partition stays
         why = scratch.rows["why"]
         waits = (why != Reason.PLACED) & ((before["why"] != Reason.TOO_LARGE) | (why == Reason.TOO_LARGE))

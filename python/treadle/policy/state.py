@@ -149,9 +149,10 @@ class DecideParameters(NamedTuple):
     lends: bool  # nodes of a non-exclusive partition serve requests without a label
 
 
-OPEN_NODE: Final = np.dtype([("node", "i4"), ("next", "i4"), ("open", "u1")], align=True)
+OPEN_NODE: Final = np.dtype([("node", "i4"), ("next", "i4"), ("first", "i4"), ("open", "u1")], align=True)
 """``open_nodes[n].open``: 1 if node n is in the list of open nodes. ``open_nodes[i].node`` is element i of that list,
-``open_nodes[i].next`` the next element whose node is still open."""
+``open_nodes[i].next`` the next element whose node is still open, ``open_nodes[n].first`` the first one at or after
+node n."""
 
 UNBOUNDED: Final = 1 << 30
 """The quota of a row without a limit by the gate."""
@@ -206,16 +207,17 @@ QUEUE: Final = np.dtype(
         ("first", "i4"),  # start of its applications in the list; they end where those of the next queue start
         ("first_open", "i4"),  # start of its requests among the open ones; they end where those of the next queue start
         ("am_cursor", "i4"),
-        ("cursor", "i4"),
-        ("heap_size", "i4"),  # -1: not computed yet in this cycle
-        ("served", "i4"),  # the application last served by levels, or -1
+        ("cursor", "i4"),  # place of the next turn in the list
+        ("end", "i4"),  # end of the turns that may follow it; -1: not computed yet in this cycle
+        ("served", "i4"),  # the level last served, or -1
         ("placed", "i4"),  # containers proposed in this cycle
         ("order", "u1"),
         ("sized", "u1"),
     ],
     align=True,
 )
-LISTED: Final = np.dtype([("application", "i4"), ("heap", "i4")])
+LISTED: Final = np.dtype([("application", "i4"), ("turn", "i4")])
+"""An application at its place in FIFO order, and the one whose turn is at this place in the leaf's order."""
 OPEN_ASK: Final = np.dtype(
     [
         ("application", "i4"),
@@ -247,6 +249,9 @@ SIZE: Final = np.dtype(
 """A cached size of requests for which only size matters, by its hash."""
 
 BIG: Final = np.dtype([("placed", "i8"), ("row", "i4"), ("overtaken", "u1")], align=True)
+
+CANDIDATE: Final = np.dtype([("plan", "f8"), ("row", "i4")], align=True)
+"""A row that competes for a node, and its rank in the plan: 1 first, 0 last; 1 without a plan."""
 
 BOUND: Final = np.dtype(
     [
@@ -299,7 +304,7 @@ class Scratch(NamedTuple):
     rows: Records
     apps: Records
     queues: Records
-    list: Records  # the applications of each leaf in FIFO order, and the leaf's heap or levels
+    list: Records  # the applications of each leaf in FIFO order, and their turns: also FIFO, a heap, or levels
     turns: I32  # tournaments of each queue's children, parallel to them; empty unless the share walks the queues
     open_asks: Records  # leaf by leaf in the order of `list`; empty unless the share counts requests
     user_asks: I64  # user, resource: counted requests of the user, if leaves have aims; else empty
@@ -311,7 +316,7 @@ class Scratch(NamedTuple):
     factors: F64  # resource: how many times what a node has may be given out; 1 unless it is overbooked
     largest: I64  # resource: the most that an empty node of the served partition may give out, if bounded
     averages: F64
-    candidates: I32  # rows that compete for a node
+    candidates: Records  # rows that compete for a node
     shares: Shares
     scores: F64  # of a keyed fit: (1, node), or (request row, node) if they depend on the row
     node_sets: U8  # set, node / 8: one bit per node; the sets of classes come first
@@ -399,7 +404,7 @@ def scratch_for(
         factors=factors,
         largest=np.zeros(resources, np.int64),
         averages=old.averages if old is not None else np.zeros(2),
-        candidates=np.zeros(min(candidates, len(cluster.requests.at)), np.int32),
+        candidates=np.zeros(min(candidates, len(cluster.requests.at)), CANDIDATE),
         shares=shares,
         scores=np.zeros((1, 1)),
         node_sets=np.zeros((0, 1), np.uint8),

@@ -20,7 +20,7 @@ from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
 from treadle.model.containers import GONE, group_key
 from treadle.model.tables import MAX_PARTITIONS, View
-from treadle.policy.asks import headroom_under_maxima, is_over_limit, refused
+from treadle.policy.asks import find_headroom, is_over_limit, refused
 from treadle.policy.parts import ACTIVE, BY_PILOTS, NEVER, Gate, Keeper
 from treadle.policy.slearn.estimates import (
     Z90,
@@ -460,7 +460,7 @@ def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, decid
     user = find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
     if user >= 0 and is_over_limit(view, totals, user, leaf, partition):
         return False
-    headroom_under_maxima(view, headroom, leaf, partition)
+    find_headroom(view, headroom, leaf, partition, False)
     return refused(view, headroom, 0, app, row, user) == 0
 
 
