@@ -82,7 +82,6 @@ class Facts:
     unreached_shown: bool = field(default=False, init=False)
     """Has a check shown which ResourceManagers do not answer?"""
     _settings: dict[str, str] | None = field(default=None, init=False)
-    beans: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False)
 
     def setting(self, key: str) -> str:
         """Return the value of a key in yarn-site.xml or capacity-scheduler.xml; empty if it is not set."""

@@ -21,7 +21,7 @@ import yaml
 
 from treadle.admin.plan import put
 from treadle.config.part_files import idle_parts, missing
-from treadle.config.reader import check_settings, parse_roster, peek_source
+from treadle.config.reader import check_settings, peek_source, read_roster
 from treadle.config.settings import KEYS, SECTIONS, Settings
 from treadle.config.text import History, Version, section_values, with_absolute_paths, with_sections
 from treadle.config.trust import reason_against, trusted_owners
@@ -456,7 +456,7 @@ def change_of(file: Path, target: Path, also: Sequence[str]) -> Change:
     before = text_of(target)
     YamlDocument(str(target), before)  # raises an error that names the line of invalid YAML
     if "engines" not in also:
-        parse_roster(str(target), before)  # the same of engines that are none; their policies are checked at the end
+        read_roster(target, before)  # the same of engines that are none; their policies are checked at the end
     after = with_sections(str(target), before, taken, ("policy", *also))
     differing = list(_differing(file, text, target, after))
     if differing:

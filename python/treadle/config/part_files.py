@@ -213,18 +213,10 @@ def _check_constructor(path: Path, part_class: type[Any], parameters: Mapping[st
 def _place(path: Path, thing: Any) -> str:
     """Return the file and line of a class or function."""
     code = getattr(thing, "__code__", None)
-    line = code.co_firstlineno if code is not None else getattr(thing, "__firstlineno__", 0)
-    if not line:
-        line = _class_line(path, thing.__name__)
-    return f"{path.name}:{line}" if line else path.name
-
-
-def _class_line(path: Path, name: str) -> int:
-    text = path.read_text("utf-8", "replace") if path.is_file() else ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.lstrip().startswith((f"class {name}(", f"class {name}:")):
-            return number
-    return 0
+    try:
+        return f"{path.name}:{inspect.getsourcelines(thing)[1] if code is None else code.co_firstlineno}"
+    except (OSError, TypeError, SyntaxError):  # not there (any more), or of another module
+        return path.name
 
 
 def missing(settings: Settings, policy: str = "policy") -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path as FilePath
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -31,7 +31,7 @@ from treadle.config.settings import (
     unused,
 )
 from treadle.config.trust import reason_against, untrusted
-from treadle.config.yaml_nodes import NO_NAME, Path, YamlDocument, text_of
+from treadle.config.yaml_nodes import NO_NAME, Path, YamlDocument, model_at, part_paths, text_of
 from treadle.errors import ConfigError, Problem, lines_of, unknown
 from treadle.files import read_regular
 
@@ -82,18 +82,17 @@ def read_section(file: FilePath, name: str, model: type[P]) -> P:
     return _Reader(YamlDocument(str(file), text_of(file))).section(name, model)
 
 
-def read_roster(file: FilePath) -> tuple[RosterEngine, ...]:
+def read_roster(file: FilePath, text: str | None = None) -> tuple[RosterEngine, ...]:
     """Read the engines of a treadle.yaml; their settings are ignored, and no code is executed.
+
+    Args:
+        file: the file
+        text: its content; None: the file is read
 
     Raises:
         ConfigError: the file cannot be read, or something in its roster is wrong.
     """
-    return parse_roster(str(file), text_of(file))
-
-
-def parse_roster(file: str, text: str) -> tuple[RosterEngine, ...]:
-    """Return the engines in the text of a treadle.yaml (see `read_roster`); ``file`` is its name in errors."""
-    return _Reader(YamlDocument(file, text)).roster()
+    return _Reader(YamlDocument(str(file), text_of(file) if text is None else text)).roster()
 
 
 def parse_engines(
@@ -139,19 +138,11 @@ def peek_source(file: FilePath) -> Source | None:
     """
     try:
         text = text_of(file)
-        root = _mapping_in(YamlDocument(str(file), text).value)
+        YamlDocument(str(file), text)
     except ConfigError:
         return None
-    holders = map(_mapping_in, (root, *_mapping_in(root.get("engines")).values()))
-    parts = [_mapping_in(part) for holder in holders for part in _mapping_in(holder.get("policy")).values()]
-    named = [part.get("path") for part in parts if part.get("kind") == "file"]
-    paths = [file.parent.absolute() / path for path in named if isinstance(path, str)]
+    paths = [file.parent.absolute() / node.value for node in part_paths(text)]
     return Source(str(file), text, {str(path): _content(path) for path in paths})
-
-
-def _mapping_in(value: Any) -> dict[Any, Any]:
-    """Return an unchecked value if it is a mapping, else an empty one."""
-    return value if isinstance(value, dict) else {}
 
 
 def _content(path: FilePath) -> bytes:
@@ -172,32 +163,32 @@ class _Reader:
         self._code = code
         self._part_files: dict[str, bytes] = {}
         self._problems: list[Problem] = []
+        self._root = self._mapping(document.value, ())
 
     def settings(self, text: str) -> Settings:
-        root = self._mapping(self._document.value, ())
-        self._known(root, (), KEYS)
-        given = self._given(root, ())
-        entries, own = self._entries(root.get("engines"), ("engines",))
+        self._known(self._root, (), KEYS)
+        given = self._given(self._root, ())
+        entries, own = self._entries()
         self._refuse()
         source = Source(self._document.file, text, self._part_files)
-        idle = sorted(self._document.problem(path, text) for path, text in unused(root.get("engines")))
+        idle = sorted(self._document.problem(path, text) for path, text in unused(self._root.get("engines")))
         warnings = tuple(lines_of(self._document.file, idle))
         base = replace(default_settings(), source=source, warnings=warnings, **given)
         return _with_engines(base, entries, own)
 
     def engines(self, base: Settings, besides: Collection[str]) -> Settings:
         """Return settings with the engines of the document only; entries' keys in ``besides`` are skipped."""
-        found = self._entries(self._mapping(self._document.value, ()).get("engines"), ("engines",), besides)
+        found = self._entries(besides)
         self._refuse()
         return _with_engines(base, *found)
 
     def roster(self) -> tuple[RosterEngine, ...]:
-        entries, _ = self._entries(self._mapping(self._document.value, ()).get("engines"), ("engines",), OWN_KEYS)
+        entries, _ = self._entries(OWN_KEYS)
         self._refuse()
         return engines_of(entries)
 
     def section(self, name: str, model: type[P]) -> P:
-        found = self._parameters(model, self._mapping(self._document.value, ()).get(name), (name,))
+        found = self._parameters(model, self._root.get(name), (name,))
         self._refuse()
         return found or model()
 
@@ -227,22 +218,21 @@ class _Reader:
             given["seed"] = self._seed(root["seed"], (*at, "seed"))
         return given
 
-    def _entries(
-        self, value: Any, at: Path, besides: Collection[str] = ()
-    ) -> tuple[dict[str, Entry], dict[str, dict[str, Any]]]:
-        """Return the entries of a roster, and the fields of `Settings` that each sets; without keys in ``besides``."""
+    def _entries(self, besides: Collection[str] = ()) -> tuple[dict[str, Entry], dict[str, dict[str, Any]]]:
+        """Return the roster's entries, and the fields of `Settings` that each sets; without keys in ``besides``."""
         entries, own = {}, {}
         before = len(self._problems)
-        for name, fields in self._mapping(value, at).items():
-            given = {key: item for key, item in self._mapping(fields, (*at, name)).items() if key not in besides}
+        for name, fields in self._mapping(self._root.get("engines"), ("engines",)).items():
+            at = ("engines", name)
+            given = {key: item for key, item in self._mapping(fields, at).items() if key not in besides}
             sections = {key: given.pop(key) for key in OWN_KEYS if key in given}
-            entry = self._parameters(Entry, given, (*at, name), (*OWN_KEYS, *besides))
-            own[name] = self._given(sections, (*at, name))
+            entry = self._parameters(Entry, given, at, (*OWN_KEYS, *besides))
+            own[name] = self._given(sections, at)
             if entry is not None:
                 entries[name] = entry
         if len(self._problems) == before:
             for path, text in problems(entries):
-                self._wrong((*at, *path), text)
+                self._wrong(("engines", *path), text)
         return entries, own
 
     def _wrong(self, path: Path, text: str) -> None:
@@ -285,36 +275,23 @@ class _Reader:
 
     def _located(self, part: str, parameters: FilePart, path: Path) -> FilePart | None:
         """Find the class of a custom part: execute its file, unless no code may be executed."""
+        file = FilePath(self._document.file)
+        path_of_part = file.parent.absolute() / parameters.path
         try:
+            if self._code is Code.INSPECT and path_of_part.is_file():
+                return parameters
             if self._code is Code.INSPECT:
-                return self._existing(parameters)
+                raise PartFileError("path", f"{path_of_part} is not there, or no file; check the path")
             if self._code is Code.REFUSE:
                 raise PartFileError("path", untrusted(parameters.path))
-            if self._kept is None:
-                self._refuse_distrusted()
-            located = parameters.located(part, FilePath(self._document.file).parent, self._kept)
+            if self._kept is None and file.exists() and (reason := reason_against(file)):
+                raise PartFileError("path", reason)  # others may write to the treadle.yaml that names the code
+            located = parameters.located(part, file.parent, self._kept)
         except PartFileError as error:
             self._wrong((*path, error.field), error.text)
             return None
         self._part_files[located.path] = located.source
         return located
-
-    def _existing(self, parameters: FilePart) -> FilePart:
-        path = FilePath(self._document.file).parent.absolute() / parameters.path
-        if not path.is_file():
-            raise PartFileError("path", f"{path} is not there, or no file; check the path")
-        return parameters
-
-    def _refuse_distrusted(self) -> None:
-        """Reject code named by a treadle.yaml that other users may write.
-
-        Raises:
-            PartFileError: others may.
-        """
-        file = FilePath(self._document.file)
-        reason = reason_against(file) if file.exists() else ""
-        if reason:
-            raise PartFileError("path", reason)
 
     def _parameters(self, model: type[P], value: Any, path: Path, besides: tuple[str, ...] = ()) -> P | None:
         try:
@@ -340,7 +317,8 @@ def _with_engines(base: Settings, entries: dict[str, Entry], own: dict[str, dict
 
 def _explain(detail: ErrorDetails, model: type[Parameters], besides: tuple[str, ...]) -> str:
     """Return the error of a value and the allowed values, in one line."""
-    holder = _model_at(model, detail["loc"][:-1])
+    found = model_at(model, detail["loc"][:-1])
+    holder = found if found is not None and issubclass(found, Parameters) else model
     name = str(detail["loc"][-1]) if detail["loc"] else ""
     field = holder.keys().get(name)
     if detail["type"] == "extra_forbidden":
@@ -350,15 +328,3 @@ def _explain(detail: ErrorDetails, model: type[Parameters], besides: tuple[str, 
     message = detail["msg"].replace("Input should be", "it must be").replace("a valid tuple", "a list")
     text = f"{detail['input']!r}: {message.removeprefix('Value error, ')}"
     return text if field is None or field.is_required() else f"{text} (default {field.default!r})"
-
-
-def _model_at(model: type[Parameters], path: Sequence[str | int]) -> type[Parameters]:
-    """Return the model at a path within a model's values; in a mapping a name leads to its values' model."""
-    at_path: Any = model
-    for name in path:
-        if isinstance(at_path, type) and issubclass(at_path, Parameters):
-            field = at_path.keys().get(str(name))
-            at_path = None if field is None else field.annotation
-        else:
-            at_path = (get_args(at_path) or (None,))[-1]
-    return at_path if isinstance(at_path, type) and issubclass(at_path, Parameters) else model

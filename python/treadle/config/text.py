@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final
@@ -20,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from treadle.config.parts import DEFAULTS, PART_KINDS, PARTS, Kind, Parameters
 from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS, Entry, Retry, Select
+from treadle.config.yaml_nodes import part_paths
 from treadle.errors import UserError
 from treadle.files import own_as, own_folder, read_regular, write_whole
 
@@ -133,7 +135,8 @@ def _with_section(file: str, text: str, other: str, name: str) -> str:
     if not new and name != "policy":
         return text
     blocks = _blocks(file, text)
-    lines = text.splitlines(keepends=True) if blocks or _is_empty(text) else []
+    is_null = not blocks and yaml.compose(text, Loader=yaml.SafeLoader) is not None
+    lines = [] if is_null else text.splitlines(keepends=True)
     if name in blocks:
         lines[blocks[name]] = new
         return "".join(lines)
@@ -157,11 +160,6 @@ def _lines_of(text: str, name: str) -> list[str]:
     return [*lines[:-1], lines[-1].rstrip("\r\n") + "\n"]
 
 
-def _is_empty(text: str) -> bool:
-    """Return whether a text contains nothing but comments."""
-    return yaml.compose(text, Loader=yaml.SafeLoader) is None
-
-
 def _blocks(file: str, text: str) -> dict[str, slice]:
     """Return the lines of each section, from 0; a text that is only ``null`` has none.
 
@@ -176,33 +174,17 @@ def _blocks(file: str, text: str) -> dict[str, slice]:
         raise UserError(
             f"{place}the sections of a treadle.yaml must be `key: value` lines from the margin on, not in braces"
         )
-    lines = text.splitlines()
-    blocks = {}
-    for key, value in root.value:
-        end = max(_last_line(value), key.end_mark.line) + 1
-        blocks[str(key.value)] = slice(key.start_mark.line, _with_comments(lines, end))
-    return blocks
+    lines, starts = text.splitlines(), [key.start_mark.line for key, _ in root.value]
+    ends = [*starts[1:], root.end_mark.line + (root.end_mark.column > 0)]
+    names = (str(key.value) for key, _ in root.value)
+    return {name: slice(start, _end(lines, start, end)) for name, start, end in zip(names, starts, ends, strict=True)}
 
 
-def _last_line(node: yaml.Node) -> int:
-    """Return the last line of a node, from 0. A block's own end mark is at the following token."""
-    if isinstance(node, yaml.CollectionNode) and not node.flow_style:
-        children = [child for item in node.value for child in (item if isinstance(item, tuple) else (item,))]
-        return max((_last_line(child) for child in children), default=node.start_mark.line)
-    ends = int(node.end_mark.line)
-    return ends - 1 if isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"} else ends
-
-
-def _with_comments(lines: list[str], end: int) -> int:
-    """Return the end including the indented comments after it, which belong to the section above them."""
-    for at in range(end, len(lines)):
-        line = lines[at]
-        if not line.strip():
-            continue
-        if not (line[0].isspace() and line.lstrip().startswith("#")):
-            break
-        end = at + 1
-    return end
+def _end(lines: list[str], start: int, end: int) -> int:
+    """Return where a section ends: indented comments belong to it, those at the margin to the next section."""
+    last = max(at for at in range(start, end) if lines[at].strip() and not lines[at].lstrip().startswith("#"))
+    own = takewhile(lambda at: not lines[at].startswith("#"), range(last, end))
+    return 1 + max(at for at in own if lines[at].strip())
 
 
 def with_absolute_paths(text: str, folder: Path) -> str:
@@ -210,27 +192,10 @@ def with_absolute_paths(text: str, folder: Path) -> str:
 
     ``folder`` is the base of relative ones. The text must be valid.
     """
-    for start, end, path in sorted(_paths(yaml.compose(text, Loader=yaml.SafeLoader)), reverse=True):
-        text = text[:start] + json.dumps(str(folder.absolute() / path), ensure_ascii=False) + text[end:]
+    for node in sorted(part_paths(text), key=lambda node: node.start_mark.index, reverse=True):
+        path = json.dumps(str(folder.absolute() / node.value), ensure_ascii=False)
+        text = text[: node.start_mark.index] + path + text[node.end_mark.index :]
     return text
-
-
-def _paths(root: yaml.Node | None) -> Iterator[tuple[int, int, str]]:
-    entries = _children(_child(root, "engines"))
-    for part in (part for place in (root, *entries) for part in _children(_child(place, "policy"))):
-        kind, path = _child(part, "kind"), _child(part, "path")
-        if isinstance(kind, yaml.ScalarNode) and kind.value == "file" and isinstance(path, yaml.ScalarNode):
-            yield path.start_mark.index, path.end_mark.index, path.value
-
-
-def _children(node: yaml.Node | None) -> list[yaml.Node]:
-    return [value for _, value in node.value] if isinstance(node, yaml.MappingNode) else []
-
-
-def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
-    if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if key.value == name), None)
-    return None
 
 
 SUFFIX: Final = ".history"

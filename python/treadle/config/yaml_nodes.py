@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar, get_origin
 
@@ -98,15 +98,16 @@ def _explain(detail: ErrorDetails, kind: type[BaseModel], page: str, remedies: M
     """Return the error of a value and the allowed values, in one line."""
     place = detail["loc"]
     if detail["type"] == "extra_forbidden":
-        known = _fields(kind, place[:-1])
+        model = model_at(kind, place[:-1])
+        known = [field.alias or name for name, field in model.model_fields.items()] if model is not None else []
         return unknown(str(place[-1]), known) if known else "is not known here; take it out"
     remedy = remedies.get(str(place[0]) if detail["type"] == "model_type" else detail["type"])
     return f"{detail['input']!r}; {remedy}" if remedy else explained(detail, page)
 
 
-def _fields(kind: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
-    """Return the valid fields at a location of a model, if they can be determined."""
-    model: Any = kind
+def model_at(kind: type[BaseModel], path: Sequence[str | int]) -> type[BaseModel] | None:
+    """Return the model at a location within a model's values; None if it cannot be determined."""
+    model = kind
     named = False
     for step in path:
         if isinstance(step, int) or named:
@@ -116,9 +117,9 @@ def _fields(kind: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
         inside = [annotation, *getattr(annotation, "__args__", ())]
         models = [each for each in inside if isinstance(each, type) and issubclass(each, BaseModel)]
         if not models:
-            return []
+            return None
         model, named = models[0], get_origin(annotation) is dict
-    return [field.alias or name for name, field in model.model_fields.items()]
+    return model
 
 
 def _holder_of_key(detail: ErrorDetails) -> tuple[Any, ...] | None:
@@ -247,3 +248,22 @@ class YamlDocument:
             raise ConfigError(
                 self.file, [Problem(before.start_mark.line + 1, dotted(path), "is an alias; write it out")]
             )
+
+
+def part_paths(text: str) -> Iterator[yaml.ScalarNode]:
+    """Yield the node of each path of a custom part's file in a treadle.yaml, whose text makes a `YamlDocument`."""
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    for place in (root, *_children(_child(root, "engines"))):
+        for part in _children(_child(place, "policy")):
+            kind, path = _child(part, "kind"), _child(part, "path")
+            if isinstance(kind, yaml.ScalarNode) and kind.value == "file" and isinstance(path, yaml.ScalarNode):
+                yield path
+
+
+def _children(node: yaml.Node | None) -> list[yaml.Node]:
+    return [value for _, value in node.value] if isinstance(node, yaml.MappingNode) else []
+
+
+def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((value for key, value in pairs if key.value == name), None)
