@@ -13,10 +13,11 @@ import typer
 
 from treadle.cli._console import console_for_tables, note, say
 from treadle.cli._options import DEFAULT_RM, CaOption, ConfigOption, Output, OutputOption, RmOption, print_json
+from treadle.dashboard.reading import ENDED, Reader
 from treadle.errors import UserError, percent
 from treadle.tables import empty_table
 from treadle.yarn.codes import several
-from treadle.yarn.pages import find_applications, read_bean
+from treadle.yarn.pages import read_bean
 from treadle.yarn.treadle_beans import why_not
 
 app = typer.Typer()
@@ -130,25 +131,25 @@ def _show_yarn(given: str, rm: str, ca: Path | None, output: Output) -> bool:
         UserError: several applications match.
     """
     try:
-        applications = find_applications(rm, given, ca)
+        applications = Reader(rm, ca).find(given)
     except UserError:  # the caller's own message is more helpful
         return False
     if len(applications) > 1:
-        raise UserError(several(given, [each.id for each in applications]))
+        raise UserError(several(given, [each["id"] for each in applications]))
     if not applications:
         return False
     (app,) = applications
+    has_ended = app["state"] in ENDED
     if output is Output.JSON:
-        print_json({"application": app.id, "yarn": app._asdict(), "asks": []})
-        return app.has_ended
+        print_json({"application": app["id"], "yarn": app, "asks": []})
+        return has_ended
     console = console_for_tables()
-    state = f"{app.state}, final status {app.final_status}" if app.has_ended else app.state
-    say(console, f"{app.id} ({app.name}) of {app.user} in {app.queue}: {state}")
-    lines = app.diagnostics.splitlines() or ["none"]
+    state = f"{app['state']}, final status {app['final_status']}" if has_ended else app["state"]
+    say(console, f"{app['id']} ({app['name']}) of {app['user']} in {app['queue']}: {state}")
     say(console, "YARN's diagnostics (not Treadle's):")
-    for line in lines:
+    for line in app["diagnostics"].splitlines() or ["none"]:
         say(console, f"  {line}")
-    return app.has_ended
+    return has_ended
 
 
 def check_config(config: Path | None) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,17 +18,8 @@ from threading import Thread
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from treadle.errors import UserError, printable
-from treadle.yarn.codes import FAILED_MAP, MAP, REDUCE
-from treadle.yarn.pages import (
-    DIAGNOSTICS_MAX,
-    ENDED,
-    PAGE_BYTES_MAX,
-    address_of,
-    is_missing,
-    read_page,
-    read_treadle,
-    state_of,
-)
+from treadle.yarn.codes import FAILED_MAP, MAP, REDUCE, is_named
+from treadle.yarn.pages import address_of, is_missing, read_page, read_treadle, state_of
 from treadle.yarn.treadle_beans import engines_in, why_not
 
 _log = logging.getLogger(__name__)
@@ -363,8 +355,13 @@ def whole(value: Any) -> int:
     return int(number(value))
 
 
+PAGE_BYTES_MAX: Final = 64 << 20
+ENDED: Final = ("FINISHED", "FAILED", "KILLED")
+"""Final states of an application."""
 ENDED_MAX: Final = 500
 """Maximum number of ended applications per request."""
+DIAGNOSTICS_MAX: Final = 16 << 10
+"""Maximum length of displayed diagnostics; a user's program wrote some of them."""
 ENGINES_MAX: Final = 16
 REASONS_MAX: Final = 64
 
@@ -379,6 +376,8 @@ _TEXTS: Final = (
     "Warnings",
     "IgnoredSettings",
 )
+_APPLICATIONS: Final = "/ws/v1/cluster/apps"
+_ID: Final = re.compile(r"(?:application_)?(\d{1,19}_\d{1,10})")
 _STAGES: Final = {FAILED_MAP: "maps that are run again", MAP: "maps", REDUCE: "reduces"}
 """MapReduce's stages by request priority."""
 COUNTERS: Final = (
@@ -457,7 +456,7 @@ class Reader:
     def jobs(self) -> tuple[list[Job], int]:
         """Return the unfinished applications, and how many were dropped."""
         states = "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING"
-        return self._taken(jobs_of, "/ws/v1/cluster/apps", {"states": states, "deSelects": "resourceRequests"})
+        return self._taken(jobs_of, _APPLICATIONS, {"states": states, "deSelects": "resourceRequests"})
 
     def ended(self, since_ms: int) -> list[Job]:
         """Return applications that ended since a time, milliseconds since 1970; at most `ENDED_MAX`."""
@@ -467,13 +466,24 @@ class Reader:
             "limit": str(ENDED_MAX),
             "deSelects": "resourceRequests",
         }
-        jobs: list[Job] = self._taken(jobs_of, "/ws/v1/cluster/apps", query)[0]
+        jobs: list[Job] = self._taken(jobs_of, _APPLICATIONS, query)[0]
         return [job for job in jobs if job.ended_ms]
+
+    def find(self, given: str) -> list[dict[str, str]]:
+        """Return the texts of the applications with an ID or the end of it, ended ones included."""
+        whole = _ID.fullmatch(given)
+        page = _APPLICATIONS if whole is None else f"{_APPLICATIONS}/application_{whole[1]}"
+        try:
+            return self._taken(lambda content: _named(content, given), page, {"deSelects": "resourceRequests"})
+        except UserError as error:
+            if is_missing(error):
+                return []
+            raise
 
     def application(self, application: str) -> OneApplication:
         """Return the details of one application."""
         try:
-            return self._taken(_application, f"/ws/v1/cluster/apps/{application}", {})
+            return self._taken(_application, f"{_APPLICATIONS}/{application}", {})
         except UserError as error:
             if not is_missing(error):
                 raise
@@ -514,12 +524,26 @@ def _shown(value: Any) -> str:
     return "" if value is None else str(value)[:2000]
 
 
+def _named(content: Any, given: str) -> list[dict[str, str]]:
+    try:
+        listed = [content["app"]] if "app" in content else (content["apps"] or {}).get("app") or []
+        return [_texts(app) for app in listed if is_named(str(app["id"]), given)]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("the page has another form than a ResourceManager's") from error
+
+
+def _texts(app: Mapping[str, Any]) -> dict[str, str]:
+    """Return what an application's page says of it; the final status is ``UNDEFINED`` before its AM has reported it."""
+    texts = {name: text(app.get(name)) for name in ("id", "name", "user", "queue", "state")}
+    diagnostics = str(app.get("diagnostics") or "").strip()[:DIAGNOSTICS_MAX]
+    return texts | {"final_status": text(app.get("finalStatus")), "diagnostics": diagnostics}
+
+
 def _application(content: Any) -> OneApplication:
     asks = _asks(content)  # which checks the form
-    app = content["app"]
-    state, final = text(app.get("state")), text(app.get("finalStatus"))
-    diagnostics = str(app.get("diagnostics") or "").strip()[:DIAGNOSTICS_MAX]
-    return OneApplication(f"{state}, final status {final}" if state in ENDED else "", diagnostics, asks)
+    app = _texts(content["app"])
+    ended = f"{app['state']}, final status {app['final_status']}" if app["state"] in ENDED else ""
+    return OneApplication(ended, app["diagnostics"], asks)
 
 
 def _asks(content: Any) -> list[dict[str, Any]]:

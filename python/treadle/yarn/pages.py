@@ -1,7 +1,7 @@
 """Pages of YARN's daemons, read within bounds; errors name a remedy.
 
-Sessions know Kerberos (SPNEGO) and private certificate authorities. Pages say which ResourceManager is active, the
-states of applications, and what Treadle's bean holds.
+Sessions know Kerberos (SPNEGO) and private certificate authorities. Pages say which ResourceManager is active, and
+what Treadle's bean holds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from treadle.errors import UserError, install_extra
-from treadle.yarn.codes import is_named
 
 INSTALL: Final = f"{install_extra('kerberos')} (it needs krb5's headers and a C compiler), then run kinit"
 LOG_IN: Final = "run kinit as a user whom the server accepts, and check KRB5_CONFIG and KRB5CCNAME"
@@ -99,18 +98,18 @@ class Refusal(NamedTuple):
     """The remedy, if known; else empty."""
 
 
-def failure_of(error: requests.RequestException) -> Refusal:
-    """Return why a request failed: the daemon's answer, or why there is no trusted connection."""
+def why_failed(error: requests.RequestException) -> str:
+    """Return in a few words why a request failed, with the remedy: what the daemon answers, or the trouble with TLS."""
     if not isinstance(error, requests.exceptions.SSLError):
-        return refusal_of(error.response)
+        return ": ".join(filter(None, refusal_of(error.response)))
     causes = [cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)]
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            reason = f"its certificate cannot be trusted ({cause.verify_message.rstrip('.')})"
-            return Refusal(reason, _REMEDIES.get(cause.verify_code, _NAME_IT))
+            remedy = _REMEDIES.get(cause.verify_code, _NAME_IT)
+            return f"its certificate cannot be trusted ({cause.verify_message.rstrip('.')}): {remedy}"
         if cause.reason in _NO_TLS:
-            return Refusal("the port does not speak https", "write http:// if that is meant")
-    return Refusal(f"no connection by TLS ({causes[0].reason or causes[0] if causes else error})", "")
+            return "the port does not speak https: write http:// if that is meant"
+    return f"no connection by TLS ({causes[0].reason or causes[0] if causes else error})"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -124,11 +123,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield cause
         wrapped = (*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__)
         waiting += [each for each in wrapped if isinstance(each, BaseException)]
-
-
-def why_failed(error: requests.RequestException) -> str:
-    """Return in a few words why a request failed, with the remedy."""
-    return ": ".join(filter(None, failure_of(error)))
 
 
 def refusal_of(answer: requests.Response | None) -> Refusal:
@@ -412,75 +406,3 @@ def _address(get: Get, suffix: str) -> str:
     named = get(f"yarn.resourcemanager.{key}{suffix}") or f"{host}:{port}"
     named = named.replace("0.0.0.0:", f"{host}:", 1) if named.startswith("0.0.0.0:") else named
     return f"{'https' if secure else 'http'}://{named}"
-
-
-ENDED: Final = ("FINISHED", "FAILED", "KILLED")
-"""Final states of an application."""
-DIAGNOSTICS_MAX: Final = 16 << 10
-"""Maximum length of displayed diagnostics; a user's program wrote some of them."""
-
-_PATH: Final = "/ws/v1/cluster/apps"
-_TEXT_MAX: Final = 256
-PAGE_BYTES_MAX: Final = 64 << 20
-_ID: Final = re.compile(r"(?:application_)?(\d{1,19}_\d{1,10})")
-
-
-class YarnApplication(NamedTuple):
-    """An application as reported by the ResourceManager; texts are untrusted."""
-
-    id: str
-    name: str
-    user: str
-    queue: str
-    state: str
-    final_status: str
-    """Final status reported by its application master; ``UNDEFINED`` before that."""
-    diagnostics: str
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it has ended."""
-        return self.state in ENDED
-
-
-def find_applications(rm: str, given: str, ca: Path | None = None) -> list[YarnApplication]:
-    """Return the applications with an ID or the end of it known to a ResourceManager, ended ones included.
-
-    Raises:
-        UserError: there is no valid answer.
-    """
-    whole = _ID.fullmatch(given)
-    try:
-        if whole is not None:
-            return _one(rm, f"application_{whole.group(1)}", ca)
-        content = read_page(rm, _PATH, {"deSelects": "resourceRequests"}, ca, PAGE_BYTES_MAX).content
-        listed = (content["apps"] or {}).get("app") or []
-        return [_application(each) for each in listed if is_named(str(each["id"]), given)]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{rm}{_PATH}: the page has another form than a ResourceManager's; check --rm") from error
-
-
-def _one(rm: str, id_: str, ca: Path | None) -> list[YarnApplication]:
-    try:
-        page = read_page(rm, f"{_PATH}/{id_}", {"deSelects": "resourceRequests"}, ca, PAGE_BYTES_MAX)
-    except UserError as error:
-        if is_missing(error):
-            return []
-        raise
-    return [_application(page.content["app"])]
-
-
-def _application(app: Mapping[str, Any]) -> YarnApplication:
-    def text(name: str, most: int = _TEXT_MAX) -> str:
-        return str(app.get(name) or "")[:most]
-
-    diagnostics = text("diagnostics", DIAGNOSTICS_MAX).strip()
-    return YarnApplication(
-        str(app["id"])[:_TEXT_MAX],
-        text("name"),
-        text("user"),
-        text("queue"),
-        text("state"),
-        text("finalStatus"),
-        diagnostics,
-    )
