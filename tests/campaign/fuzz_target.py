@@ -21,7 +21,7 @@ from treadle.am.registries import read_stage_report
 from treadle.config.reader import parse_settings
 from treadle.errors import ConfigError, UserError
 from treadle.history.outcome import Source
-from treadle.history.sources import read_source
+from treadle.history.reader import read_source
 from treadle.policy.catalogue import register_parts
 from treadle.wire import frames as decoder
 from treadle.wire.answer import decode_answer

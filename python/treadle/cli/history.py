@@ -97,7 +97,7 @@ def export(
 ) -> None:
     """Write profiles, in the form that `import` reads."""
     from treadle.history.documents import compact, profile_json
-    from treadle.history.sources import EXPORT_FORM, EXPORT_VERSION
+    from treadle.history.reader import EXPORT_FORM, EXPORT_VERSION
 
     with _opened(store, read_only=True) as opened:
         profiles = opened.profiles(_selection(user, queue, type_, name))
@@ -157,8 +157,7 @@ def import_(
     from treadle.config.trust import connect as connect_to
     from treadle.history.database import KEEP_ALL
     from treadle.history.importing import BYTES_WITHOUT_BOUNDS, HistoryServer, Import
-    from treadle.history.reader import HistoryReader
-    from treadle.history.sources import find_sources
+    from treadle.history.reader import HistoryReader, find_sources
 
     retention, bytes_max = KEEP_ALL, None if config is not None else BYTES_WITHOUT_BOUNDS
     if config is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -21,7 +21,7 @@ import requests
 from treadle.config.settings import JobHistory as Retention
 from treadle.errors import UserError
 from treadle.history.database import MIB
-from treadle.history.hadoop import JOB, MAP, REDUCE, STAGES, JobHistory
+from treadle.history.frameworks import JOB, MAP, REDUCE, STAGES, JobHistory
 from treadle.history.outcome import (
     BrokenHistoryError,
     RefusedError,
@@ -33,8 +33,7 @@ from treadle.history.outcome import (
     text,
 )
 from treadle.history.profile import JobRun
-from treadle.history.reader import HistoryReader, export_warning, ownership_warning
-from treadle.history.sources import SourceContent
+from treadle.history.reader import HistoryReader, SourceContent, export_warning, ownership_warning
 from treadle.history.store import ProfileStore
 from treadle.yarn.pages import checked_address, open_session, refusal_of, why_failed
 
@@ -201,39 +200,24 @@ class Summary:
     """Skipped sources and untrusted jobs with the reason."""
 
 
+@dataclass(slots=True)
 class Import:
     """One import into a store. An error of a source is reported at once and in the summary."""
 
-    def __init__(
-        self,
-        store: ProfileStore,
-        now_ms: int,
-        report: Report,
-        *,
-        reader: HistoryReader,
-        server: HistoryServer | None = None,
-        trust_names: bool = False,
-        bytes_max: int | None = None,
-    ) -> None:
-        """Import into a store.
-
-        Args:
-            store: the destination
-            now_ms: upper bound of end times
-            report: receives problems of sources
-            reader: reads files
-            server: provides MapReduce jobs whose files have another owner
-            trust_names: trust files whatever their owner
-            bytes_max: add nothing to a store that uses this many bytes; None: the store removes data above its limits
-        """
-        self._store = store
-        self._now_ms = now_ms
-        self._report = report
-        self._reader = reader
-        self._server = server
-        self._trust_names = trust_names
-        self._bytes_max = bytes_max
-        self.summary = Summary()
+    store: ProfileStore
+    now_ms: int
+    """Upper bound of end times."""
+    report: Report
+    """Receives problems of sources."""
+    _: KW_ONLY
+    reader: HistoryReader
+    server: HistoryServer | None = None
+    """Provides MapReduce jobs whose files have another owner."""
+    trust_names: bool = False
+    """Whether files are trusted whatever their owner."""
+    bytes_max: int | None = None
+    """Nothing is added to a store that uses this many bytes; None: the store removes data above its limits."""
+    summary: Summary = field(default_factory=Summary)
 
     def take(self, sources: Iterable[Source]) -> None:
         """Import files and folders.
@@ -243,7 +227,7 @@ class Import:
             UserError: a library that a source needs is missing.
         """
         for source in sources:
-            content = self._read(source.name, partial(self._reader.read, source))
+            content = self._read(source.name, partial(self.reader.read, source))
             if content is not None:
                 self._keep(source.name, content)
 
@@ -257,8 +241,8 @@ class Import:
     def _read(self, name: str, read: Callable[[], T]) -> T | None:
         """Return the content of a source, and count it; None if it is unreadable or the store is full."""
         self.summary.sources += 1
-        if self._bytes_max is not None and self._store.used_bytes() >= self._bytes_max:
-            self._refuse(name, f"the store has {self._bytes_max} bytes or more; --config says how much it keeps")
+        if self.bytes_max is not None and self.store.used_bytes() >= self.bytes_max:
+            self._refuse(name, f"the store has {self.bytes_max} bytes or more; --config says how much it keeps")
             return None
         try:
             return read()
@@ -278,29 +262,29 @@ class Import:
             self._refuse(name, why)
             return
         for run in content.runs:
-            why = "" if self._trust_names else ownership_warning(content, run)
+            why = "" if self.trust_names else ownership_warning(content, run)
             believed = self._by_server(name, run, why) if why else run
             if believed is not None:
                 self._put(believed)
         for profile in content.profiles:
-            if self._store.merge(profile, self._now_ms):
+            if self.store.merge(profile, self.now_ms):
                 self.summary.profiles += 1
             else:
                 self.summary.known += 1
 
     def _by_server(self, name: str, run: JobRun, why: str) -> JobRun | None:
         """Return the history server's run of a job whose files have another owner; None if it has none."""
-        if self._server is None or run.key.type != "MAPREDUCE":
+        if self.server is None or run.key.type != "MAPREDUCE":
             self._refuse(name, f"{why}; {_REMEDY}")
             return None
         try:
-            return self._server.run(run.id.replace("application_", "job_", 1))
+            return self.server.run(run.id.replace("application_", "job_", 1))
         except (BrokenHistoryError, UnfinishedError) as error:
             self._refuse(name, f"{why}, and the history server does not confirm it: {error}")
         return None
 
     def _put(self, run: JobRun) -> None:
-        if self._store.put(run, self._now_ms):
+        if self.store.put(run, self.now_ms):
             self.summary.runs += 1
         else:
             self.summary.known += 1
@@ -311,6 +295,6 @@ class Import:
 
     def _report_reasons(self, reasons: list[str]) -> None:
         if len(reasons) <= REPORTED_MAX:
-            self._report(reasons[-1])
+            self.report(reasons[-1])
         elif len(reasons) == REPORTED_MAX + 1:
-            self._report("... and more; -o json lists all")
+            self.report("... and more; -o json lists all")

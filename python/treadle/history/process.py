@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import resource
-import struct
 import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -16,10 +15,9 @@ from typing import Any, BinaryIO, Final
 from treadle.errors import UserError
 from treadle.history.documents import profile_json, run_json
 from treadle.history.outcome import BrokenHistoryError, Files, Source, UnfinishedError
-from treadle.history.sources import read_source
+from treadle.history.reader import HEADER, read_source
 from treadle.processes import LEAST, lower_priority, peak_memory_mb
 
-HEADER: Final = struct.Struct(">I")
 TEXT_MAX: Final = 2_000
 """Maximum length of a reason."""
 

@@ -270,49 +270,24 @@ class ProfileStore:
         application: str = "",
     ) -> bool:
         """Replace the profile of a key by the result of ``change``, serialised across callers."""
-        written = self._write(lambda connection: self._change_within(connection, key, change, now_ms, application))
+
+        def replace_within(connection: Connection) -> int:
+            query = select(PROFILES).where(PROFILES.c.digest == key.digest()).with_for_update()
+            row = connection.execute(query).first()
+            after = change(None if row is None else self._profile(connection, row))
+            if after is None:
+                return 0
+            size = _put(connection, None if row is None else row.id, after, application)
+            prune(connection, self._retention, now_ms, key.user, application)
+            return size
+
+        written = self._write(replace_within)
         self._until_prune -= 1
         self._unpruned_bytes += written
         if self._until_prune <= 0 or self._unpruned_bytes > self._retention.size_mb * MIB // _PARTS:
             self._until_prune, self._unpruned_bytes = PRUNE_EVERY, 0
             self.prune(now_ms)
         return written > 0
-
-    def _change_within(
-        self,
-        connection: Connection,
-        key: RecurrenceKey,
-        change: Callable[[JobProfile | None], JobProfile | None],
-        now_ms: int,
-        application: str,
-    ) -> int:
-        """Return the number of bytes written."""
-        query = select(PROFILES).where(PROFILES.c.digest == key.digest()).with_for_update()
-        row = connection.execute(query).first()
-        after = change(None if row is None else self._profile(connection, row))
-        if after is None:
-            return 0
-        values = _row_of(after) | {"application": application}
-        texts = (*after.key, values["recent"])
-        own = ROW_BYTES + sum(len(one.encode()) for one in texts)
-        documents = _documents(after, PROFILE_BYTES_MAX - own)
-        size = own + _size_of(documents)
-        values |= {"bytes": size}
-        if row is not None:
-            number = row.id
-            connection.execute(update(PROFILES).where(PROFILES.c.id == number).values(**values))
-        else:
-            inserted = connection.execute(insert(PROFILES).values(**values)).inserted_primary_key
-            assert inserted is not None, "a table with a primary key"
-            number = inserted[0]
-        connection.execute(delete(STAGES).where(STAGES.c.profile == number))
-        stages = [
-            {"profile": number, "ordinal": ordinal, "document": document} for ordinal, document in enumerate(documents)
-        ]
-        if stages:
-            connection.execute(insert(STAGES), stages)
-        prune(connection, self._retention, now_ms, key.user, application)
-        return size
 
     def _profile(self, connection: Connection, row: Row[Any]) -> JobProfile:
         query = select(STAGES.c.document).where(STAGES.c.profile == row.id).order_by(STAGES.c.ordinal)
@@ -365,6 +340,39 @@ def open_store(location: str, retention: JobHistory | None = None, *, read_only:
     return ProfileStore(engine, name, retention or JobHistory())
 
 
+def _put(connection: Connection, number: int | None, profile: JobProfile, application: str) -> int:
+    """Write a profile into the row of a number, None: into a new one; return the number of bytes written."""
+    key, recent = profile.key, compact([list(run) for run in profile.recent])
+    own = ROW_BYTES + sum(len(one.encode()) for one in (*key, recent))
+    documents = _documents(profile, PROFILE_BYTES_MAX - own)
+    size = own + _size_of(documents)
+    values = {
+        "digest": key.digest(),
+        "user_digest": user_digest(key.user),
+        "user_name": key.user,
+        "queue": key.queue,
+        "type": key.type,
+        "name": key.name,
+        "runs": profile.runs,
+        "first_seen_ms": profile.first_seen_ms,
+        "last_seen_ms": profile.last_seen_ms,
+        "recent": recent,
+        "application": application,
+        "bytes": size,
+    }
+    if number is None:
+        inserted = connection.execute(insert(PROFILES).values(**values)).inserted_primary_key
+        assert inserted is not None, "a table with a primary key"
+        number = inserted[0]
+    else:
+        connection.execute(update(PROFILES).where(PROFILES.c.id == number).values(**values))
+    connection.execute(delete(STAGES).where(STAGES.c.profile == number))
+    if documents:
+        stages = [{"profile": number, "ordinal": at, "document": document} for at, document in enumerate(documents)]
+        connection.execute(insert(STAGES), stages)
+    return size
+
+
 def _documents(profile: JobProfile, most_bytes: int) -> list[str]:
     """Return the documents of a profile's first stages, up to a total size in bytes."""
     documents = [compact(document) for document in stage_documents(profile)]
@@ -378,21 +386,6 @@ def _documents(profile: JobProfile, most_bytes: int) -> list[str]:
 
 def _size_of(documents: Sequence[str]) -> int:
     return sum(len(document.encode()) + ROW_BYTES for document in documents)
-
-
-def _row_of(profile: JobProfile) -> dict[str, Any]:
-    return {
-        "digest": profile.key.digest(),
-        "user_digest": user_digest(profile.key.user),
-        "user_name": profile.key.user,
-        "queue": profile.key.queue,
-        "type": profile.key.type,
-        "name": profile.key.name,
-        "runs": profile.runs,
-        "first_seen_ms": profile.first_seen_ms,
-        "last_seen_ms": profile.last_seen_ms,
-        "recent": compact([list(run) for run in profile.recent]),
-    }
 
 
 def _key(row: Row[Any]) -> RecurrenceKey:

@@ -25,8 +25,7 @@ from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.history.outcome import BrokenHistoryError, RefusedError, UnfinishedError
 from treadle.history.profile import DurationSketch, JobRun, Measured, StageRun
-from treadle.history.reader import HistoryReader
-from treadle.history.sources import find_sources
+from treadle.history.reader import HistoryReader, find_sources
 from treadle.history.stages import Framework as Recorded
 from treadle.history.stages import StageId
 from treadle.replay.seen import RecordedCluster, RecordedContainer, RecordedJob, RecordedStage

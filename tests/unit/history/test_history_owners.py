@@ -19,8 +19,14 @@ from treadle.cli.main import run
 from treadle.history.documents import compact, profile_json
 from treadle.history.importing import REPORTED_MAX, HistoryServer, Import
 from treadle.history.profile import predicted
-from treadle.history.reader import HistoryReader, export_warning, name_of, ownership_warning
-from treadle.history.sources import SourceContent, find_sources
+from treadle.history.reader import (
+    HistoryReader,
+    SourceContent,
+    export_warning,
+    find_sources,
+    name_of,
+    ownership_warning,
+)
 from treadle.history.store import ProfileStore
 
 ME = pwd.getpwuid(os.geteuid()).pw_name

@@ -21,8 +21,7 @@ from treadle.errors import UserError
 from treadle.files import RATIO_MAX, UNPACKED_BYTES_MAX
 from treadle.history.importing import Import
 from treadle.history.outcome import BYTES_MAX, BrokenHistoryError, Files, RefusedError, Source
-from treadle.history.reader import LIMITS, HistoryReader, Limits
-from treadle.history.sources import DEPTH_MAX, find_sources
+from treadle.history.reader import DEPTH_MAX, LIMITS, HistoryReader, Limits, find_sources
 from treadle.history.store import ProfileStore
 from treadle.processes import LEAST, Child
 
@@ -227,11 +226,11 @@ def test_a_folder_of_more_than_may_be_read_says_where_it_stopped(
 ) -> None:
     for number in range(5):
         shutil.copy(JSON, tmp_path / f"{number}.jhist")
-    monkeypatch.setattr("treadle.history.sources.SOURCES_MAX", 3)
+    monkeypatch.setattr("treadle.history.reader.SOURCES_MAX", 3)
     *read_, last = find_sources([tmp_path])
     assert len(read_) == 3
     assert "more than 3 histories" in last.why
-    monkeypatch.setattr("treadle.history.sources.ENTRIES_MAX", 2)
+    monkeypatch.setattr("treadle.history.reader.ENTRIES_MAX", 2)
     assert "more than 2 files" in next(find_sources([tmp_path])).why
 
 

@@ -19,13 +19,11 @@ from tests.support.pages import FakeManager, served
 from tests.unit.history.conftest import NOW_MS
 
 from treadle.errors import UserError, install_extra
-from treadle.history.hadoop import JobHistory, read_jhist, read_tez_history
+from treadle.history.frameworks import Application, JobHistory, read_jhist, read_spark_log, read_tez_history
 from treadle.history.importing import HistoryServer, Import, spread
 from treadle.history.outcome import BrokenHistoryError, Source, UnfinishedError
 from treadle.history.profile import DurationSketch, JobRun, Measured
-from treadle.history.reader import HistoryReader
-from treadle.history.sources import find_sources, read_source
-from treadle.history.spark import Application, read_spark_log
+from treadle.history.reader import HistoryReader, find_sources, read_source
 from treadle.history.store import ProfileStore
 from treadle.yarn import pages
 

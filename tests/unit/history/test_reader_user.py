@@ -27,9 +27,7 @@ from treadle.history import process
 from treadle.history.documents import profile_json, run_json
 from treadle.history.importing import Import
 from treadle.history.outcome import BrokenHistoryError, RefusedError
-from treadle.history.process import HEADER
-from treadle.history.reader import HistoryReader
-from treadle.history.sources import find_sources
+from treadle.history.reader import HEADER, HistoryReader, find_sources
 from treadle.history.store import ProfileStore, open_store
 
 READS: Final = (sys.executable, "-P", "-m", process.__name__, "1536", "300")

@@ -17,7 +17,7 @@ from tests.support.optional import present
 from treadle.cli import _what_if
 from treadle.cli.main import run
 from treadle.history.documents import run_from_json, run_json
-from treadle.history.hadoop import read_jhist
+from treadle.history.frameworks import read_jhist
 from treadle.history.profile import DurationSketch
 from treadle.history.stages import Framework, StageId
 from treadle.record.files import segments
