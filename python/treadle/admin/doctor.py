@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -359,14 +360,7 @@ class Result(NamedTuple):
 
     def plain(self) -> dict[str, Any]:
         """Return it for JSON."""
-        finding = self.finding
-        return {
-            "group": self.check.group,
-            "check": self.check.name,
-            "status": finding.status,
-            "text": finding.text,
-            "remedy": finding.remedy,
-        }
+        return {"group": self.check.group, "check": self.check.name, **asdict(self.finding)}
 
 
 def chosen_checks(only: Sequence[str], *, pre: bool) -> list[Check]:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final
 
 import psutil
@@ -79,9 +79,7 @@ class Signals:
                     self._before[each] = signal.signal(each, self._handle)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give them back to the handlers from before."""
         for each, handler in self._before.items():
             signal.signal(each, handler)

@@ -293,7 +293,7 @@ def plan_installation(options: Options, contents: Contents, known: Manifest | No
     held = settings_of(site)
     _refuse_schedulers(held.get(CLASS_KEY))
     config, writes_config = _config_of(options, held)
-    keeps_here = writes_config or _names_kernels(config, options)
+    keeps_here = writes_config or Path(read_section(config, "kernels", Kernels).folder) == options.kernels
     link = options.prefix / "current"
     plan = Plan(
         options,
@@ -401,16 +401,6 @@ def _config_of(options: Options, held: Mapping[str, Setting]) -> tuple[Path, boo
     if os.path.lexists(path) and not path.is_file():
         raise UserError(f"--config {path} is not a file; name a treadle.yaml, which is written if there is none")
     return path, not path.exists()
-
-
-def _names_kernels(config: Path, options: Options) -> bool:
-    """Does an existing treadle.yaml name this installation's folder of compiled code?
-
-    Raises:
-        UserError: it is wrong, and no engine would start with it.
-    """
-    folder = read_section(config, "kernels", Kernels).folder
-    return bool(folder) and Path(folder) == options.kernels
 
 
 def default_config(options: Options) -> Path:
