@@ -31,23 +31,19 @@ def write_whole(path: Path, content: str | bytes, prepare: Callable[[int], None]
         OSError: it cannot be written; nothing has changed.
     """
     try:
-        _write_whole(path, content, prepare)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        new = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                if prepare is not None:
+                    prepare(descriptor)
+                stream.write(content.encode() if isinstance(content, str) else content)
+            new.replace(path)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # not the name of the file, which is removed again
-        raise
-
-
-def _write_whole(path: Path, content: str | bytes, prepare: Callable[[int], None] | None) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    new = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            if prepare is not None:
-                prepare(descriptor)
-            stream.write(content.encode() if isinstance(content, str) else content)
-        new.replace(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
+        error.filename, error.filename2 = str(path), None  # not the name of the new file, which is removed again
         raise
 
 

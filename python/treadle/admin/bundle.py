@@ -69,11 +69,7 @@ _SECRET: Final = re.compile(
     r"(?i)pass(?:word|wd|phrase|code)|secret|token|credential|auth|bearer|cookie|key|private|signature|digest|salt|nonce"
     r"|(?<![a-z])(?:pass|pwd|pw|pin|otp)(?![a-z])"
 )
-
-
-def names_secret(text: str) -> bool:
-    """Does a text name a secret, so that what follows may be one?"""
-    return _SECRET.search(text) is not None
+"""What names a secret, so that what follows may be one."""
 
 
 class Redactor:
@@ -111,7 +107,7 @@ class Redactor:
         """Return a JSON value with its texts redacted; numbers stay, except those whose key names a secret."""
         if isinstance(value, dict):
             return {
-                self.line(str(key)): HIDDEN if names_secret(str(key)) else self.plain(each)
+                self.line(str(key)): HIDDEN if _SECRET.search(str(key)) else self.plain(each)
                 for key, each in value.items()
             }
         if isinstance(value, list):
@@ -236,7 +232,9 @@ def write_bundle(path: Path, facts: Facts, results: Sequence[Result]) -> list[st
         with os.fdopen(descriptor, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
             os.fchmod(descriptor, 0o600)
             for name, text in _parts(facts, results, Redactor()):
-                _add(archive, name, text)
+                data, entry = text.encode("utf-8", "replace"), tarfile.TarInfo(f"treadle-bundle/{name}")
+                entry.size, entry.mode = len(data), 0o600
+                archive.addfile(entry, io.BytesIO(data))
                 names.append(name)
     except BaseException:
         path.unlink(missing_ok=True)
@@ -268,13 +266,6 @@ def _parts(facts: Facts, results: Sequence[Result], redactor: Redactor) -> Itera
         except Exception as error:  # the entry reports the error in place of its content
             text = f"not there: {type(error).__name__}: {redactor.line(str(error))}\n"
         yield name, text
-
-
-def _add(archive: tarfile.TarFile, name: str, text: str) -> None:
-    data = text.encode("utf-8", "replace")
-    entry = tarfile.TarInfo(f"treadle-bundle/{name}")
-    entry.size, entry.mode = len(data), 0o600
-    archive.addfile(entry, io.BytesIO(data))
 
 
 def _json(value: Any) -> str:
@@ -326,7 +317,7 @@ def _known_values(value: Any, redactor: Redactor) -> Any:
     """Return a treadle.yaml's values: numbers, and texts that are one known word, as the kind of a part."""
     if isinstance(value, dict):
         return {
-            redactor.piece(str(key)): HIDDEN if names_secret(str(key)) else _known_values(each, redactor)
+            redactor.piece(str(key)): HIDDEN if _SECRET.search(str(key)) else _known_values(each, redactor)
             for key, each in value.items()
         }
     if isinstance(value, list):

@@ -426,7 +426,8 @@ def java(facts: Facts) -> Iterator[Finding]:
     except (OSError, subprocess.SubprocessError) as error:
         yield Finding("fail", f"{program} -version: {error}", f"it is {where}")
         return
-    runs, needs = _major(output), _class_version(jar)
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
+    runs, needs = int(version[1]) if version else 0, _class_version(jar)
     if not runs:
         yield Finding("warn", f"{program} does not report its version", f"it is {where}")
     elif needs > runs:
@@ -490,11 +491,6 @@ def _trusted(program: str, option: str) -> str:
     if reason:
         raise UserError(f"{path} is not run: {reason}. Name another with {option}, or run this check as its owner")
     return str(path)
-
-
-def _major(version_text: str) -> int:
-    match = re.search(r'version "(?:1\.)?(\d+)', version_text)
-    return int(match[1]) if match else 0
 
 
 def _class_version(path: Path) -> int:

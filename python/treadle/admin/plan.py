@@ -152,18 +152,12 @@ def put(path: Path, data: bytes, mode: int = 0o644, owner: tuple[int, int] | Non
         owner_ids = owner if before is None else (before.st_uid, before.st_gid)
         if owner_ids is not None:
             own_as(file, owner_ids)
-        if before is not None:
-            copy_attributes(path, file)
+        with suppress(OSError):  # extended attributes (access lists, labels), as far as this user may
+            for name in () if before is None else os.listxattr(path):
+                with suppress(OSError):
+                    os.setxattr(file, name, os.getxattr(path, name))
 
     write_whole(path, data, as_before)
-
-
-def copy_attributes(source: Path, file: int) -> None:
-    """Give an open file another's extended attributes (access lists, labels) as far as this user may."""
-    with suppress(OSError):
-        for name in os.listxattr(source):
-            with suppress(OSError):
-                os.setxattr(file, name, os.getxattr(source, name))
 
 
 def back_up(path: Path, data: bytes, now: datetime) -> Path:

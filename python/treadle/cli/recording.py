@@ -51,7 +51,7 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
     def time(ms: int) -> str:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
 
-    per = summary.bytes_per_container
+    per, own = summary.bytes_per_container, summary.own_engine_hash
     size = f"{summary.bytes / 1024:.1f} KiB in {len(summary.segments)} segments"
     return [
         (
@@ -74,9 +74,5 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
         ("parts that failed", str(summary.switches)),
         ("gaps", f"{summary.gaps}, {summary.dropped} frames dropped"),
         ("can be replayed", f"{sum(each.from_start for each in summary.segments)} of {len(summary.segments)} segments"),
-        ("engine", _hashes(summary.engine_hashes, summary.own_engine_hash)),
+        ("engine", ", ".join(f"{each} ({'this' if each == own else 'another'} one)" for each in summary.engine_hashes)),
     ]
-
-
-def _hashes(hashes: list[str], own: str) -> str:
-    return ", ".join(f"{each} ({'this' if each == own else 'another'} one)" for each in hashes)

@@ -323,10 +323,8 @@ class History:
     def reset(self) -> None:
         """Remove problems and changes."""
         with self._lock, self._base:
-            self._base.execute("DELETE FROM conditions")
-            self._base.execute("DELETE FROM events")
-            self._base.execute("DELETE FROM facts")
-            self._base.execute("DELETE FROM seen")
+            for table in ("conditions", "events", "facts", "seen"):
+                self._base.execute(f"DELETE FROM {table}")  # noqa: S608 a name of the line above
 
     def seen(self) -> dict[str, str]:
         """Return the last values of rarely changing items, such as the policy."""

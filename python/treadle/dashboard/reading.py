@@ -334,9 +334,9 @@ def _job(app: Mapping[str, Any]) -> Job:
     )
 
 
-def text(value: Any) -> str:
-    """Return a text of at most `TEXT_MAX` characters."""
-    return "" if value is None else str(value)[:TEXT_MAX]
+def text(value: Any, most: int = TEXT_MAX) -> str:
+    """Return a text of at most so many characters."""
+    return "" if value is None else str(value)[:most]
 
 
 def number(value: Any) -> float:
@@ -506,22 +506,15 @@ def _decisions(bean: Mapping[str, Any]) -> Decisions:
     except UserError:
         engines = []
     shown = [{key: text(value) if isinstance(value, str) else value for key, value in each.items()} for each in engines]
-    rejected = {key.removeprefix("Rejected"): whole(value) for key, value in bean.items() if _is_reason(key)}
+    reasons = {key.removeprefix("Rejected"): value for key, value in bean.items() if key.startswith("Rejected")}
+    rejected = {reason: whole(value) for reason, value in reasons.items() if reason.isidentifier()}
     return Decisions(
         why_not=why_not(bean),
-        texts={name: _shown(bean.get(name)) for name in _TEXTS},
+        texts={name: text(bean.get(name), 2000) for name in _TEXTS},
         numbers={name: whole(bean[name]) for name in (*COUNTERS, *GAUGES) if name in bean},
         rejected=dict(sorted(rejected.items())[:REASONS_MAX]),
         engines=shown,
     )
-
-
-def _is_reason(key: str) -> bool:
-    return key.startswith("Rejected") and key != "Rejected" and key.removeprefix("Rejected").isidentifier()
-
-
-def _shown(value: Any) -> str:
-    return "" if value is None else str(value)[:2000]
 
 
 def _named(content: Any, given: str) -> list[dict[str, str]]:

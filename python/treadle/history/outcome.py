@@ -131,12 +131,9 @@ def open_regular(path: Path) -> BinaryIO:
         BrokenHistoryError: it is something else.
         OSError: it cannot be read.
     """
-    stream = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    stream = open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags))  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
         stream.close()
         raise BrokenHistoryError(f"{path.name} is not a regular file")
     return stream
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)

@@ -653,7 +653,8 @@ class StageTracker:
         )
         for number, index, priority, step, time_ms, created_ms, exit_status, am, capability in rows:
             key = ContainerKey(number, created_ms)
-            job = self._by_index.get(index) or self._left_by(key)
+            left = (job for job in self._ended_at_index.values() if job.has(key))
+            job = self._by_index.get(index) or next(left, None)
             if job is None or step == ContainerEvent.RESIZED:
                 continue  # it does not change the resources of a stage's containers
             ended = step == ContainerEvent.COMPLETED
@@ -664,10 +665,6 @@ class StageTracker:
             else:
                 allocated = step == ContainerEvent.ALLOCATED and not self._resuming
                 job.run_container(Attempt(key, priority), capability, allocated=allocated)
-
-    def _left_by(self, key: ContainerKey) -> JobState | None:
-        """Return the job of a container whose application attempt has ended."""
-        return next((job for job in self._ended_at_index.values() if job.has(key)), None)
 
     def _requests(self, event: events.Requests) -> None:
         for row in range(len(event.application)):
