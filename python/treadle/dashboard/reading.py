@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
+
+from pydantic import Field, PlainValidator, TypeAdapter, ValidationError
 
 from treadle.errors import UserError, printable
 from treadle.yarn.codes import FAILED_MAP, MAP, REDUCE, is_named
@@ -33,6 +35,33 @@ TEXT_MAX: Final = 256
 
 _DEPTH_MAX: Final = 20
 _RUNNING: Final = {"RUNNING", "DECOMMISSIONING"}
+
+
+def text(value: Any) -> str:
+    """Return a text of at most `TEXT_MAX` characters."""
+    return "" if value is None else str(value)[:TEXT_MAX]
+
+
+def number(value: Any) -> float:
+    """Return a finite number; 0 for any other value."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    try:
+        converted = float(value)
+    except OverflowError:
+        return 0.0
+    return converted if math.isfinite(converted) else 0.0
+
+
+def whole(value: Any) -> int:
+    """Return an integer; 0 for any other value."""
+    return int(number(value))
+
+
+Text = Annotated[str, PlainValidator(text)]
+Whole = Annotated[int, PlainValidator(whole)]
+Count = Annotated[int, PlainValidator(lambda value: max(whole(value), 0))]
+"""Fields of a page, whatever stands there; for a count, -1 is 0: a ResourceManager writes that after an end."""
 
 
 @dataclass(slots=True)
@@ -104,27 +133,30 @@ class Agreement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """An application."""
+    """An application, by the fields of a ResourceManager's page."""
 
-    id: str
-    name: str
-    user: str
-    queue: str
-    type: str
-    state: str
-    final: str
+    id: Text
+    name: Text = ""
+    user: Text = ""
+    queue: Text = ""
+    type: Annotated[Text, Field(alias="applicationType")] = ""
+    state: Text = ""
+    final: Annotated[Text, Field(alias="finalStatus")] = ""
     """Final status reported by its application master; ``UNDEFINED`` before that."""
-    progress: float
+    progress: Annotated[float, PlainValidator(lambda value: min(max(number(value) / 100, 0.0), 1.0))] = 0.0
     """0 to 1, as reported by its application master."""
-    submitted_ms: int
-    elapsed_ms: int
-    ended_ms: int
+    submitted_ms: Annotated[Whole, Field(alias="startedTime")] = 0
+    elapsed_ms: Annotated[Whole, Field(alias="elapsedTime")] = 0
+    ended_ms: Annotated[Count, Field(alias="finishedTime")] = 0
     """0 while it has not ended."""
-    containers: int
-    memory_mb: int
-    vcores: int
-    reserved_mb: int
-    diagnostics: str
+    containers: Annotated[Count, Field(alias="runningContainers")] = 0
+    memory_mb: Annotated[Count, Field(alias="allocatedMB")] = 0
+    vcores: Annotated[Count, Field(alias="allocatedVCores")] = 0
+    reserved_mb: Annotated[Count, Field(alias="reservedMB")] = 0
+    diagnostics: Text = ""
+
+
+_JOB: Final = TypeAdapter(Job)
 
 
 def plain(row: Queue | Nodes | Job) -> dict[str, Any]:
@@ -308,51 +340,9 @@ def jobs_of(content: Any) -> tuple[list[Job], int]:
     try:
         listed = (content["apps"] or {}).get("app") or []
         listed = sorted(listed, key=lambda app: (whole(app.get("startedTime")), str(app["id"])))
-        return [_job(app) for app in listed[:JOBS_MAX]], max(len(listed) - JOBS_MAX, 0)
-    except (KeyError, TypeError, AttributeError) as error:
+        return [_JOB.validate_python(app) for app in listed[:JOBS_MAX]], max(len(listed) - JOBS_MAX, 0)
+    except (KeyError, TypeError, AttributeError, ValidationError) as error:
         raise ValueError("the page of the applications has another form than a ResourceManager's") from error
-
-
-def _job(app: Mapping[str, Any]) -> Job:
-    return Job(
-        id=text(app["id"]),
-        name=text(app.get("name")),
-        user=text(app.get("user")),
-        queue=text(app.get("queue")),
-        type=text(app.get("applicationType")),
-        state=text(app.get("state")),
-        final=text(app.get("finalStatus")),
-        progress=min(max(number(app.get("progress")) / 100, 0.0), 1.0),
-        submitted_ms=whole(app.get("startedTime")),
-        elapsed_ms=whole(app.get("elapsedTime")),
-        ended_ms=max(whole(app.get("finishedTime")), 0),
-        containers=max(whole(app.get("runningContainers")), 0),  # -1 after its end
-        memory_mb=max(whole(app.get("allocatedMB")), 0),
-        vcores=max(whole(app.get("allocatedVCores")), 0),
-        reserved_mb=max(whole(app.get("reservedMB")), 0),
-        diagnostics=text(app.get("diagnostics")),
-    )
-
-
-def text(value: Any, most: int = TEXT_MAX) -> str:
-    """Return a text of at most so many characters."""
-    return "" if value is None else str(value)[:most]
-
-
-def number(value: Any) -> float:
-    """Return a finite number; 0 for any other value."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0.0
-    try:
-        converted = float(value)
-    except OverflowError:
-        return 0.0
-    return converted if math.isfinite(converted) else 0.0
-
-
-def whole(value: Any) -> int:
-    """Return an integer; 0 for any other value."""
-    return int(number(value))
 
 
 PAGE_BYTES_MAX: Final = 64 << 20
@@ -510,7 +500,7 @@ def _decisions(bean: Mapping[str, Any]) -> Decisions:
     rejected = {reason: whole(value) for reason, value in reasons.items() if reason.isidentifier()}
     return Decisions(
         why_not=why_not(bean),
-        texts={name: text(bean.get(name), 2000) for name in _TEXTS},
+        texts={name: "" if bean.get(name) is None else str(bean[name])[:2000] for name in _TEXTS},
         numbers={name: whole(bean[name]) for name in (*COUNTERS, *GAUGES) if name in bean},
         rejected=dict(sorted(rejected.items())[:REASONS_MAX]),
         engines=shown,
