@@ -176,7 +176,9 @@ def problems(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], st
         if retry.backoff_max_ms < retry.backoff_ms:
             text = f"{retry.backoff_max_ms} is below backoff_ms, {retry.backoff_ms}; raise it"
             yield (name, "retry", "backoff_max_ms"), text
-        yield from _fallback(name, entry, entries)
+        known = [other for other in entries if other != name or entry.copies > 1]
+        if entry.fallback and entry.fallback not in known:
+            yield (name, "fallback"), unknown(entry.fallback, known)
     count = sum(entry.copies for entry in entries.values())
     if count > ENGINES_MAX:
         yield (), f"{count} engines with copies; at most {ENGINES_MAX} may be on one cluster"
@@ -206,12 +208,6 @@ def _serving_nothing(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, 
             remedy = f"change what one of them selects, or leave {name} out" if same else f"put {name} above {above}"
             text = f"{above} above matches all of it, so that {name} never serves anything; {remedy}"
             yield (name, "select"), text
-
-
-def _fallback(name: str, entry: Entry, entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], str]]:
-    known = [other for other in entries if other != name or entry.copies > 1]
-    if entry.fallback and entry.fallback not in known:
-        yield (name, "fallback"), unknown(entry.fallback, known)
 
 
 def lost_queues(
