@@ -66,6 +66,8 @@ _METHODS: Final = frozenset(
             "recvmsg",
             "makefile",
             "readlink",
+            "sock_accept",
+            "sock_recv",
         ),
     }
 )
