@@ -4,7 +4,8 @@ A folder of its own has the last policy that did well, in full, because its file
 contents that failed, which are not tried again. A part that gets stuck ends the process by a timer that can only write
 its position (`treadle.policy.watchdog`): the file for that names beforehand the policy that runs.
 
-The file ``switches.jsonl`` has every change to another policy, the sidecars' starts with one included, a line each.
+The file ``switches.jsonl`` has every change to another policy, the sidecars' starts with one included, a line each,
+with the time in UTC (ISO 8601).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -55,14 +56,6 @@ def state_folder(config: Path, environment: Mapping[str, str] = os.environ, engi
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class KeptSwitch:
-    """A change to another policy; ``time`` in UTC, ISO 8601."""
-
-    time: str
-    switch: PolicySwitch
-
-
 class PolicyMemory:
     """Remembers in a folder; in none if it is None or cannot be used, which is logged once."""
 
@@ -92,15 +85,11 @@ class PolicyMemory:
         self._bad = dict(list(self._bad.items())[-BAD_MAX:])
         self._write()
 
-    def switches(self) -> list[KeptSwitch]:
-        """Return the stored changes of policy, oldest first; damaged lines are left out."""
-        return list(filter(None, map(_switch, self._content("switches.jsonl").splitlines())))
-
     def remember_switch(self, switch: PolicySwitch) -> None:
         """Keep a change to another policy, with the time."""
-        kept = KeptSwitch(datetime.now(UTC).isoformat(timespec="milliseconds"), switch)
-        lines = [json.dumps({"time": each.time, **asdict(each.switch)}) for each in (*self.switches(), kept)]
-        self._replace("switches.jsonl", "".join(f"{line}\n" for line in lines[-SWITCHES_MAX:]))
+        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **asdict(switch)})
+        lines = [*self._content("switches.jsonl").splitlines()[1 - SWITCHES_MAX :], line]
+        self._replace("switches.jsonl", "".join(f"{each}\n" for each in lines))
 
     def stuck_file(self, digest: str) -> int | None:
         """Return the descriptor of a file, open for writing, for where a part of these contents gets stuck."""
@@ -174,15 +163,6 @@ class PolicyMemory:
     def _give_up(self, error: OSError) -> None:
         _log.warning("how policies fare will not be remembered: %s: %s", self._folder, error.strerror)
         self._folder = None
-
-
-def _switch(line: str) -> KeptSwitch | None:
-    try:
-        kept = json.loads(line)
-        switch = PolicySwitch(int(kept["sequence"]), int(kept["call"]), str(kept["policy"]), str(kept["reason"]))
-        return KeptSwitch(str(kept["time"]), switch)
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def _plain(source: Source) -> dict[str, Any]:
