@@ -203,7 +203,6 @@ class LiveRecorder(Listener):
         self._due_s = self._flushed_s = 0.0
         self._asked_s = -ASK_S
         self._number = 0
-        self._follows = False
         self._why = "the sidecar began to record"
         self._dropped_here = 0
         self._noted: tuple[str, tuple[str, ...]] | None = None
@@ -226,7 +225,7 @@ class LiveRecorder(Listener):
         self._settings = settings
         if last.folder != self._record.folder:
             self._stop("record.folder changed")
-            self._follows, self._dropped_here, self.problem = False, 0, ""
+            self._dropped_here, self.problem = 0, ""
             self._begun_here, self._broken, self.gaps, self.dropped = False, False, 0, 0
             self._asked_s = -ASK_S
 
@@ -324,7 +323,7 @@ class LiveRecorder(Listener):
             number=self._number + 1,
             engine=self._engine,
             began=utc().isoformat(timespec="milliseconds"),
-            follows=self._open and self._follows,
+            follows=self._open,
             dropped=self._dropped_here,
             why=self._why if not self._open else "the one before was long enough",
             engine_hash=engine_hash(),
@@ -338,7 +337,7 @@ class LiveRecorder(Listener):
             return
         self._number += 1
         self._begun_here = True
-        self._open, self._follows, self._dropped_here, self._noted = True, True, 0, None
+        self._open, self._dropped_here, self._noted = True, 0, None
         self._due_s = now_s + 60 * self._record.segment_minutes
 
     def _note_gap(self, why: str) -> None:
@@ -355,7 +354,7 @@ class LiveRecorder(Listener):
         self._dropped_here += self._begun_here
 
     def _stop(self, why: str) -> None:
-        was_open, self._open, self._follows, self._frame = self._open, False, False, None
+        was_open, self._open, self._frame = self._open, False, None
         if was_open:
             with self._changed:
                 self._queue.append((_End(why, Flag()), 0))

@@ -231,15 +231,6 @@ _NAME: Final = re.compile(r"(\d{8}T\d{6}\.\d{3})Z-(\d+)-(\d{6,})" + re.escape(SU
 _TIME: Final = "%Y%m%dT%H%M%S.%f"
 
 
-class SegmentFile(NamedTuple):
-    """A segment's file, as its name says."""
-
-    path: Path
-    began: datetime
-    process: int
-    number: int
-
-
 def prepare(folder: Path) -> None:
     """Create a folder that other users cannot read, unless it exists.
 
@@ -273,7 +264,7 @@ def segments(place: Path) -> list[Path]:
     """
     if place.is_file():
         return [place]
-    paths = [each.path for each in _segment_files(place)] if place.is_dir() else []
+    paths = [path for *_, path in _segment_files(place)] if place.is_dir() else []
     if not paths:
         what = "has no segments of a recording" if place.is_dir() else "is not there"
         raise RecordingError(f"{place} {what}; name a file {SUFFIX}, or the folder of `record.folder`")
@@ -285,24 +276,25 @@ def tidy(folder: Path, size_max: int, age_max: timedelta, now: datetime, keep: P
 
     ``keep`` is not removed.
     """
-    files = [(each, each.path.stat().st_size) for each in _segment_files(folder)]
-    left = sum(size for _, size in files)
-    for each, size in files:
-        if each.path == keep or (left <= size_max and now - each.began <= age_max):
+    files = [(path, began, path.stat().st_size) for began, _, _, path in _segment_files(folder)]
+    left = sum(size for *_, size in files)
+    for path, began, size in files:
+        if path == keep or (left <= size_max and now - began <= age_max):
             continue
-        each.path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         left -= size
     return left
 
 
-def _segment_files(folder: Path) -> list[SegmentFile]:
+def _segment_files(folder: Path) -> list[tuple[datetime, int, int, Path]]:
+    """Return the segments of a folder in order: as their names say, begin, process, number; and the file."""
     files = []
     for path in folder.iterdir():
         match = _NAME.fullmatch(path.name)
         if match is not None and path.is_file() and not path.is_symlink():
             began = datetime.strptime(f"{match[1]}000", _TIME).replace(tzinfo=UTC)
-            files.append(SegmentFile(path, began, int(match[2]), int(match[3])))
-    return sorted(files, key=lambda each: (each.began, each.process, each.number))
+            files.append((began, int(match[2]), int(match[3]), path))
+    return sorted(files)
 
 
 BESIDE: Final[Mapping[str, type[Any]]] = {
