@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
 
 import typer
-from rich.progress import Progress
 from rich.table import Table
 
-from treadle.cli._console import note, print_result, progress_console
+from treadle.cli._console import note, print_result, steps
 from treadle.cli._options import Output, OutputOption, PlotOption, check_plotting, writing
 from treadle.errors import UserError, counted
 from treadle.tables import empty_table, facts_table
@@ -91,11 +90,9 @@ def convert(
 
 
 def _read(file: Path, known: str | None, seed: int | None) -> Workload:
-    """Return a file's workload, with a bar on a terminal."""
-    console = progress_console()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task(f"reading {file.name}", total=1.0)
-        return read_workload(file, known, progress=lambda share: bars.update(bar, completed=share), seed=seed)
+    """Return a file's workload; a terminal shows meanwhile that it is read."""
+    with steps(f"reading {file.name}"):
+        return read_workload(file, known, seed=seed)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,8 +32,8 @@ from treadle.history.stages import StageId
 from treadle.replay.seen import RecordedCluster, RecordedContainer, RecordedJob, RecordedStage
 from treadle.simulate import Framework, Job, Scenario, Workload, arranged
 from treadle.simulate.batch import NOBODY
-from treadle.simulator.cluster.tables import AppState
-from treadle.simulator.resource_manager import Held, JobSituation, Situation, StageSituation
+from treadle.simulator.cluster.advance import Put
+from treadle.simulator.resource_manager import Situation, Step
 from treadle.simulator.scenario import parse_scenario
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import dealt
@@ -45,46 +46,62 @@ HEARD_MS: Final = AM_HEARTBEAT_MS // 2
 """Average delay in ms between a container's allocation and the AM's next heartbeat."""
 
 
-def _situation(
+def _steps(
     job: RecordedJob,
     then: RecordedJob,
-    stages: Mapping[int, StageSituation],
+    id_: str,
+    of_stages: Sequence[Step],
+    at_ms: int,
     seen: RecordedCluster,
     place: Mapping[str, int],
-) -> JobSituation:
-    """Return the state of a job when the model takes over.
+) -> Iterator[Step]:
+    """Yield the steps to the state of a job when the model takes over.
 
     Args:
         job: the complete job
         then: the recorded part at that time
-        stages: its stages
+        id_: its ID
+        of_stages: the steps of its stages, by stage
+        at_ms: that time, from the start of the recording
         seen: the complete recording
         place: index of each node in the model, by name
     """
-    master = None
-    if then.master_ms >= 0 and then.master_node in place:
-        created_ms = then.master_ms - seen.begin_ms
-        master = Held(place[then.master_node], created_ms, created_ms)
-    registers_ms = max(job.first_ask_ms, then.master_ms) - seen.begin_ms
-    end_ms = then.end_ms - seen.begin_ms if then.end_ms >= 0 else -1
-    return JobSituation(_stands(then), end_ms, master, registers_ms, stages)
-
-
-def _stands(then: RecordedJob) -> AppState:
+    created_ms, has_master = then.master_ms - seen.begin_ms, then.master_ms >= 0 and then.master_node in place
     if then.end_ms >= 0:
-        return AppState.FINISHED
+        end_ms = then.end_ms - seen.begin_ms
+        yield Step(Put.ENDED, id_, end_ms=end_ms)
+        yield from (step._replace(what=Put.USED) for step in of_stages if step.what != Put.ASKS)
+        if has_master:
+            yield Step(Put.USED, id_, created_ms=created_ms, end_ms=end_ms)
+        return
     if then.waits:
-        return AppState.PENDING
-    if then.before or then.first_ask_ms >= 0 or any(each.containers for each in then.stages.values()):
-        return AppState.RUNNING
-    return AppState.STARTING
+        yield Step(Put.WAITS, id_)
+        return
+    yield Step(Put.ASKS_MASTER, id_)
+    runs = then.before or then.first_ask_ms >= 0 or any(each.containers for each in then.stages.values())
+    registers_ms = max(job.first_ask_ms, then.master_ms) - seen.begin_ms
+    if has_master:
+        node, end_ms = place[then.master_node], -1 if runs else registers_ms
+        yield Step(Put.MASTER, id_, node=node, created_ms=created_ms, end_ms=end_ms)
+    if runs:
+        yield Step(Put.REGISTERED, id_, begin_ms=min(registers_ms, at_ms))
+        # Completed tasks come before running ones and requests, which belong to stages that may have waited for them.
+        yield from sorted(of_stages, key=lambda step: step.what)
+        yield Step(Put.GOES_ON, id_)
 
 
-def _held(container: RecordedContainer, barrier_ms: int, seen: RecordedCluster, place: Mapping[str, int]) -> Held:
-    """Return a started container; its task may have waited in it for earlier stages."""
-    begin_ms = max(container.created_ms + HEARD_MS, barrier_ms) - seen.begin_ms
+def _started(
+    container: RecordedContainer, barrier_ms: int, seen: RecordedCluster, place: Mapping[str, int], task: Step
+) -> Step:
+    """Return the step of a started task; it may have waited in its container for earlier stages."""
     end_ms = -1 if container.runs else container.end_ms - seen.begin_ms
-    return Held(place.get(container.node, 0), container.created_ms - seen.begin_ms, begin_ms, end_ms)
+    return task._replace(
+        what=Put.DONE if end_ms >= 0 else Put.RUNS,
+        node=place.get(container.node, 0),
+        created_ms=container.created_ms - seen.begin_ms,
+        begin_ms=max(container.created_ms + HEARD_MS, barrier_ms) - seen.begin_ms,
+        end_ms=end_ms,
+    )
 
 
 SLACK_MS: Final = 2_000
@@ -162,8 +179,9 @@ def reduce(seen: RecordedCluster, then: RecordedCluster | None = None) -> Reduce
     jobs: list[Job] = []
     extra_ms: dict[str, int] = {}
     compared = []
-    begun: dict[tuple[str, int], int] = {}
-    situations: dict[str, JobSituation] = {}
+    begun: Counter[tuple[str, int]] = Counter()
+    steps: list[Step] = []
+    at_ms = -1 if then is None else then.end_ms - seen.begin_ms
     place = {name: at for at, name in enumerate(name for names in node_groups(seen).values() for name in names)}
     for one in seen.jobs.values():
         stages = {at: stage for at, stage in one.stages.items() if stage.containers}
@@ -173,8 +191,8 @@ def reduce(seen: RecordedCluster, then: RecordedCluster | None = None) -> Reduce
         made, started = _job(one, stages, seen, earlier, place)
         jobs.append(made)
         if earlier is not None:
-            situations[made.id] = _situation(one, earlier, started, seen, place)
-            begun |= {(made.id, at): len(each.containers) for at, each in started.items()}
+            steps += _steps(one, earlier, made.id, started, at_ms, seen, place)
+            begun.update((made.id, step.stage) for step in started if step.what != Put.ASKS)
         if one.end_ms >= 0 and not one.before:
             tasks = sum(len(stage.containers) + stage.asked for stage in one.stages.values())
             compared.append(Compared(made.id, one.queue, one.user, one.type, tasks, one.submit_ms, one.end_ms))
@@ -182,7 +200,7 @@ def reduce(seen: RecordedCluster, then: RecordedCluster | None = None) -> Reduce
     if not jobs or not seen.nodes:
         raise UserError("no container ended well within the recording: there is nothing to replay")
     scenario, notes = Scenario.of(_scenario(seen)), _notes(seen, len(jobs))
-    situation = None if then is None else Situation(then.end_ms - seen.begin_ms, situations)
+    situation = None if then is None else Situation(at_ms, tuple(steps))
     return Reduced(scenario, jobs, begun, situation, extra_ms, compared, notes, seen.begin_ms)
 
 
@@ -212,11 +230,11 @@ def _job(
     seen: RecordedCluster,
     earlier: RecordedJob | None,
     place: Mapping[str, int],
-) -> tuple[Job, dict[int, StageSituation]]:
-    """Return a job, and the state of its stages ``earlier``; tasks that had started then come first."""
+) -> tuple[Job, list[Step]]:
+    """Return a job, and the steps to the state of its stages ``earlier``; tasks that had started then come first."""
     parents = parents_of(stages, one.framework)
     number = {at: position for position, at in enumerate(parents)}
-    made, started = [], {}
+    id_, made, started = application_id(*one.id), [], list[Step]()
     for at in parents:
         stage = stages[at]
         barrier_ms = max((stages[parent].last_end_ms for parent in parents[at]), default=-1)
@@ -226,15 +244,16 @@ def _job(
         begun = {each[:2]: each for each in sorted(before.containers) if each[:2] in ended}
         later = sorted(each for each in stage.containers if each[:2] not in begun)
         durations = _durations(stage, [*map(ended.__getitem__, begun), *later], barrier_ms, seen)
-        held = tuple(_held(each, barrier_ms, seen, place) for each in begun.values())
-        started[number[at]] = StageSituation(held, before.asked)
+        for task, each in enumerate(begun.values()):
+            started.append(_started(each, barrier_ms, seen, place, Step(Put.RUNS, id_, number[at], task)))
+        if before.asked:
+            started.append(Step(Put.ASKS, id_, number[at], asks=before.asked))
         demand = {name: float(amount) for name, amount in zip(seen.resources, stage.demand, strict=False) if amount}
         above = tuple(number[parent] for parent in parents[at])
         made.append(Stage.measured(number[at], durations, demand, above, at.name))
     framework = Framework.MAPREDUCE if one.framework is Recorded.MAPREDUCE else Framework.TEZ
     arrival_ms = one.submit_ms - seen.begin_ms
     dag = Dag(one.name, tuple(made))
-    id_ = application_id(*one.id)
     job = Job(id_, arrival_ms, dag, framework, one.name, one.user, one.queue, priority=one.priority)
     return job, started
 

@@ -35,7 +35,7 @@ from treadle.replay.verify import (
 )
 from treadle.simulate import Run, simulate_all
 from treadle.simulate.batch import Policy, check_trees, run_of, settings_of, size_of
-from treadle.simulator.cluster.tables import AppState
+from treadle.simulator.cluster.advance import Put
 from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import WireError, read_frame_header
@@ -273,8 +273,8 @@ def as_recorded(reduced: Reduced) -> Outcome:
 
 def _modelled(run: Run, reduced: Reduced) -> Outcome:
     took, spans = {}, []
-    there = {} if reduced.situation is None else reduced.situation.jobs
-    ended = {id_ for id_, job in there.items() if job.stands == AppState.FINISHED}
+    steps = () if reduced.situation is None else reduced.situation.steps
+    ended = {step.job for step in steps if step.what == Put.ENDED}
     for job in reduced.compared:
         if job.id in ended:  # as recorded
             took[job.id] = (job.end_ms - job.submit_ms) / 1000

@@ -5,9 +5,8 @@ It starts with an empty cluster, or in a given situation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,116 +18,50 @@ from treadle.sidecar.mirror import Mirror
 from treadle.simulator.build import Built, with_room
 from treadle.simulator.cluster import tables
 from treadle.simulator.cluster.advance import STEP, Put, advance, begin, commit, resume
-from treadle.simulator.cluster.tables import (
-    AppState,
-    EventKind,
-    SimulationParameters,
-    State,
-    next_time,
-    schedule_all,
-)
+from treadle.simulator.cluster.tables import EventKind, SimulationParameters, State, next_time, schedule_all
 from treadle.simulator.feed import Feed, FollowedPlans, stage_rows
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A present or past container of a task. Times are milliseconds from the simulation's time 0."""
+class Step(NamedTuple):
+    """A step that puts a part of a situation into the tables. Times are milliseconds from the simulation's time 0."""
 
-    node: int
+    what: Put
+    job: str
+    """Its ID."""
+    stage: int = -1
+    """Its ID; -1: the AM."""
+    task: int = 0
+    """Its index in the stage."""
+    node: int = 0
     """The place in the simulation's table of nodes."""
-    created_ms: int
-    begin_ms: int
+    created_ms: int = 0
+    begin_ms: int = 0
     """When its task started; ignored while the task's input is missing."""
-    end_ms: int = -1
-    """-1: still present."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageSituation:
-    """A stage: its first tasks are those that have started, in the order of ``containers``."""
-
-    containers: tuple[Held, ...] = ()
+    end_ms: int = 0
     asks: int = 0
     """Requested containers."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobSituation:
-    """A submitted job."""
-
-    stands: AppState
-    end_ms: int = -1
-    """When it ended; -1: it has not."""
-    master: Held | None = None
-    """Its AM container."""
-    registers_ms: int = -1
-    """When the AM registers, or has registered."""
-    stages: Mapping[int, StageSituation] = field(default_factory=dict)
-    """By stage ID."""
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(NamedTuple):
     """The state of a cluster at a time. Other jobs are submitted on schedule."""
 
     at_ms: int
-    jobs: Mapping[str, JobSituation]
-    """By ID, in order of arrival."""
+    steps: tuple[Step, ...]
+    """Of a job after those of the job that arrived before it."""
 
 
-def steps_of(situation: Situation, built: Built) -> Records:
-    """Return the steps to put into the tables, in order, of the type `STEP`."""
+def _records(situation: Situation, built: Built) -> Records:
+    """Return the steps of a situation, in order, of the type `STEP`."""
     places = {job.id: at for at, job in enumerate(built.workload.jobs)}
-    all_steps = [
-        step for id_, job in situation.jobs.items() for step in _steps(job, places[id_], built, situation.at_ms)
-    ]
-    steps = np.zeros(len(all_steps), STEP)
-    for at, step in enumerate(all_steps):
-        for name, value in step.items():
-            steps[name][at] = value
-    return steps
-
-
-def _steps(job: JobSituation, app: int, built: Built, at_ms: int) -> Iterator[dict[str, Any]]:
-    """Yield the steps of a job."""
-    rows = _rows(app, built)
-    if job.stands == AppState.FINISHED:
-        yield {"what": Put.ENDED, "app": app, "end_ms": job.end_ms}
-        for stage, own in job.stages.items():
-            for held in own.containers:
-                yield {"what": Put.USED, "row": rows[stage], "created_ms": held.created_ms, "end_ms": held.end_ms}
-        if job.master is not None:
-            first = int(built.state.apps["first_row"][app])
-            yield {"what": Put.USED, "row": first, "created_ms": job.master.created_ms, "end_ms": job.end_ms}
-        return
-    if job.stands == AppState.PENDING:
-        yield {"what": Put.WAITS, "app": app}
-        return
-    yield {"what": Put.ASKS_MASTER, "app": app}
-    running = job.stands == AppState.RUNNING
-    if job.master is not None:
-        registers_ms = -1 if running else job.registers_ms
-        master = {"node": job.master.node, "created_ms": job.master.created_ms, "end_ms": registers_ms}
-        yield {"what": Put.MASTER, "app": app, **master}
-    if not running:
-        return
-    yield {"what": Put.REGISTERED, "app": app, "begin_ms": min(job.registers_ms, at_ms)}
-    yield from _stages(job, rows, built)
-    yield {"what": Put.GOES_ON, "app": app}
-
-
-def _stages(job: JobSituation, rows: Mapping[int, int], built: Built) -> Iterator[dict[str, Any]]:
-    """Yield completed tasks before running ones and requests, which belong to stages that may have waited for them."""
-    for wanted in (Put.DONE, Put.RUNS):
-        for stage, own in job.stages.items():
-            first = int(built.state.rows["first_task"][rows[stage]])
-            for at, held in enumerate(own.containers):
-                if (held.end_ms >= 0) == (wanted == Put.DONE):
-                    times = {"created_ms": held.created_ms, "begin_ms": held.begin_ms, "end_ms": held.end_ms}
-                    yield {"what": wanted, "task": first + at, "node": held.node, **times}
-    for stage, own in job.stages.items():
-        if own.asks:
-            yield {"what": Put.ASKS, "row": rows[stage], "count": own.asks}
+    rows = {job: _rows(places[job], built) for job in {step.job for step in situation.steps}}
+    records = np.zeros(len(situation.steps), STEP)
+    for at, step in enumerate(situation.steps):
+        app = places[step.job]
+        row = rows[step.job].get(step.stage, int(built.state.apps["first_row"][app]))
+        task = int(built.state.rows["first_task"][row]) + step.task
+        times = (step.created_ms, step.begin_ms, step.end_ms)
+        records[at] = (*times, int(step.what), app, row, task, step.node, step.asks)
+    return records
 
 
 def _rows(app: int, built: Built) -> dict[int, int]:
@@ -180,7 +113,7 @@ class SimulatedRM:
         """For each engine with some applications only: the feed, and whether it gets the true durations."""
         self._fates: dict[int, events.Fates] = {}
         self._make_room(0)
-        there = set() if situation is None else situation.jobs.keys()
+        there = set() if situation is None else {step.job for step in situation.steps}
         ahead = [at for at, job in enumerate(built.workload.jobs) if job.id not in there]
         apps = np.array(ahead, dtype=np.int32)
         schedule_all(self.state, int(EventKind.JOB_ARRIVES), self.state.apps["arrival_ms"][apps], apps)
@@ -190,7 +123,7 @@ class SimulatedRM:
 
     def _resume(self, situation: Situation) -> None:
         """Set the time and the tables to a situation."""
-        steps = steps_of(situation, self._built)
+        steps = _records(situation, self._built)
         self.advance(situation.at_ms)
         self.state = with_room(
             self.state,

@@ -24,7 +24,6 @@ from treadle.workload.reading import (
     Durations,
     Milliseconds,
     Positive,
-    Progress,
     Row,
     WorkloadError,
     find_file,
@@ -95,12 +94,11 @@ class GoogleEnd(Row):
     job_name: str
 
 
-def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[GoogleJob]:
+def google_jobs(path: Path) -> Iterator[GoogleJob]:
     """Yield the jobs of the extract in the order of the tasks table, which is almost that of submission.
 
     Args:
         path: the tasks table, or its folder; the jobs table is taken from the same folder if it exists.
-        progress: called with the fraction of the tasks table that is read.
 
     Raises:
         WorkloadError: there is no tasks table, or a row of either is wrong.
@@ -108,7 +106,7 @@ def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[Google
     table = needed_file(path, TASKS_FILE, "name the folder of the Google 2011 extract") if path.is_dir() else path
     names_file = find_file(table.parent, JOBS_FILE)
     ends = {} if names_file is None else {row.job: row for _, row in read_rows(names_file, GoogleEnd, JOBS_HEADER)}
-    for _, job in read_rows(table, GoogleJob, TASKS_HEADER, progress):
+    for _, job in read_rows(table, GoogleJob, TASKS_HEADER):
         if names_file is None:
             yield job
         elif end := ends.get(job.id):
@@ -117,7 +115,7 @@ def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[Google
             raise wrong(names_file, "", f"there is no job {job.id}, which the tasks table has; fetch both again")
 
 
-def read_google(path: Path, progress: Progress | None = None) -> Workload:
+def read_google(path: Path) -> Workload:
     """Read the extract: each job is one stage of its finished tasks.
 
     Tasks unfinished in the window are omitted, since their durations are unknown; the notes have their number. Requests
@@ -125,14 +123,13 @@ def read_google(path: Path, progress: Progress | None = None) -> Workload:
 
     Args:
         path: the tasks table, or its folder.
-        progress: called with the fraction that is read.
 
     Raises:
         WorkloadError: there is no tasks table, or a row is wrong.
     """
     jobs = []
     tasks_wanted = 0
-    for row in google_jobs(path, progress):
+    for row in google_jobs(path):
         tasks_wanted += row.tasks
         task_demand = {"memory-mb": row.memory, "vcores": row.cpu}
         demand = {name: float(max(1, ceil(share * MACHINE[name]))) for name, share in task_demand.items()}
@@ -182,14 +179,13 @@ class BatchTask(Row):
         return self.status == ENDED and 0 < self.start_ms <= self.end_ms
 
 
-def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
+def read_alibaba(path: Path) -> Workload:
     """Read the jobs whose stages have all ended.
 
     A stage's tasks all last as long as the stage did; a job arrives when its first stage started.
 
     Args:
         path: batch_task.csv, or its folder.
-        progress: called with the fraction that is read.
 
     Raises:
         WorkloadError: a line is wrong, or there are too many tasks.
@@ -198,7 +194,7 @@ def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
     stages: dict[str, list[BatchTask]] = {}
     total = 0
     useless: tuple[str, BatchTask] | None = None
-    for where, task in read_rows(file, BatchTask, COLUMNS, progress, headed=False):
+    for where, task in read_rows(file, BatchTask, COLUMNS, headed=False):
         stages.setdefault(task.job_name, []).append(task)
         total += task.instances
         if total > TASKS_MAX:
@@ -306,24 +302,24 @@ def _task_ms(megabytes: float) -> int:
     return START_MS + round(1000 * megabytes / MB_PER_S)
 
 
-def swim_jobs(path: Path, progress: Progress | None = None) -> Iterator[SwimJob]:
+def swim_jobs(path: Path) -> Iterator[SwimJob]:
     """Yield the jobs of a sample in order.
 
     Raises:
         WorkloadError: a line is wrong, with its number and field.
     """
-    for _, job in read_rows(path, SwimJob, SWIM_COLUMNS, progress, headed=False):
+    for _, job in read_rows(path, SwimJob, SWIM_COLUMNS, headed=False):
         yield job
 
 
-def read_swim(path: Path, progress: Progress | None = None) -> Workload:
+def read_swim(path: Path) -> Workload:
     """Read a sample as MapReduce jobs at their own size, with tasks and durations by `swim_stages`.
 
     Raises:
         WorkloadError: a line is wrong, with its number and field.
     """
     jobs = []
-    for job in swim_jobs(path, progress):
+    for job in swim_jobs(path):
         tags = (f"input:{job.input_path}",) if job.input_path else ()
         dag = Dag(job.id, swim_stages(job))
         jobs.append(Job(job.id, job.submit_ms, dag, Framework.MAPREDUCE, job.id, tags=tags))
@@ -357,14 +353,13 @@ class Edge(Row):
     child: Count
 
 
-def read_tpch(path: Path, progress: Progress | None = None) -> Workload:
+def read_tpch(path: Path) -> Workload:
     """Read the profiles as one job each, all arriving at time 0, by query, size and cores.
 
     All tasks of a stage last its measured mean. The tables lack requests: each task has the default container's.
 
     Args:
         path: the table of profiles or its folder; the table of edges must be next to it.
-        progress: called with the fraction that is read.
 
     Raises:
         WorkloadError: a table is missing, a row is wrong, the stages do not match the edges, or there is no profile.
@@ -376,7 +371,7 @@ def read_tpch(path: Path, progress: Progress | None = None) -> Workload:
     for _, edge in read_rows(edges_file, Edge, EDGES_HEADER):
         parents.setdefault((edge.query, edge.child), set()).add(edge.stage)
     stages: dict[Profile, dict[int, Stage]] = {}
-    for where, row in read_rows(profiles_file, ProfileStage, PROFILES_HEADER, progress):
+    for where, row in read_rows(profiles_file, ProfileStage, PROFILES_HEADER):
         found = stages.setdefault((row.query, row.size_gb, row.max_cores), {})
         if row.stage in found:
             again = f"query {row.query} has a second stage {row.stage} at {row.size_gb} GB and {row.max_cores} cores"

@@ -52,7 +52,6 @@ from treadle.workload.reading import (
     MS_MAX,
     SAMPLE_CHARACTERS,
     TASKS_MAX,
-    Progress,
     WorkloadError,
     find_file,
     read_lines,
@@ -140,13 +139,13 @@ class HeaderLine(Line):
     notes: tuple[str, ...] = ()
 
 
-def _read_own(path: Path, progress: Progress | None = None) -> Workload:
+def _read_own(path: Path) -> Workload:
     """Read jobs, one per line, in any order."""
     jobs: list[Job] = []
     notes: tuple[str, ...] = ()
     tasks = 0
     line_of: dict[str, int] = {}
-    for number, text in read_lines(path, progress):
+    for number, text in read_lines(path):
         at = f"line {number}"
         try:
             value = _object(text)
@@ -170,11 +169,11 @@ def _read_own(path: Path, progress: Progress | None = None) -> Workload:
         raise wrong(path, "", str(error)) from None
 
 
-def _read_dags(path: Path, progress: Progress | None = None) -> Workload:
+def _read_dags(path: Path) -> Workload:
     """Read the DAGs that `treadle lab dags` writes, without their machines, as a job each that arrives at time 0."""
     names: dict[str, int] = {}
     jobs = []
-    for number, text in read_lines(path, progress):
+    for number, text in read_lines(path):
         try:
             line = checked(DagLine, "", _object(text))
             dag = ordered(line.name, tuple(stage.stage() for stage in line.stages))
@@ -357,7 +356,7 @@ class Format:
     objection: Callable[[str], str]
     """Returns why a file with this beginning does not have this format; empty if it does."""
     read: Callable[..., Workload]
-    """Takes the path and ``progress``, and ``seed`` if it is `seeded`."""
+    """Takes the path, and ``seed`` if it is `seeded`."""
     file: str = ""
     """The file of it in a folder; empty: it is a single file."""
     seeded: bool = False
@@ -422,7 +421,6 @@ def read_workload(
     path: Path,
     format: str | None = None,  # noqa: A002 (as the option of the command is called)
     *,
-    progress: Progress | None = None,
     seed: int | None = None,
 ) -> Workload:
     """Read a file, plain or compressed by xz or gzip, or a folder of related files.
@@ -431,7 +429,6 @@ def read_workload(
         path: the file or folder.
         format: a name of `FORMATS`; a custom reader offered by an installed package or as ``FILE.py:FUNCTION``; None:
             detected by content.
-        progress: called at intervals with the fraction that is read.
         seed: for formats with distributions (`Format.seeded`); ignored by others.
 
     Raises:
@@ -453,7 +450,7 @@ def read_workload(
         return made(own, f"{path}: format {format}", path, seed)
     chosen = FORMATS[format or recognised(path)]
     drawn = {"seed": seed} if chosen.seeded and seed is not None else {}
-    workload = chosen.read(path, progress=progress, **drawn)
+    workload = chosen.read(path, **drawn)
     if not workload.jobs:
         raise wrong(path, "", f"there is no job in it, read as {chosen.name}; look whether it is the right file")
     return workload

@@ -7,7 +7,7 @@ import io
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -29,18 +29,14 @@ def wrong(path: Path, where: str, text: str) -> WorkloadError:
     return WorkloadError(f"{path}: {where}: {text}" if where else f"{path}: {text}")
 
 
-Progress = Callable[[float], None]
-"""Called at intervals with the fraction of the file that is read, 0 to 1."""
-
 _XZ: Final = b"\xfd7zXZ\x00"
 _GZIP: Final = b"\x1f\x8b"
-_REPORT_LINES: Final = 2_000
 SAMPLE_CHARACTERS: Final = 20_000
 CHARACTERS_MAX: Final = 1 << 30
 """Maximum length of a line, and of a file read as a whole: unpacked size may be thousands of times the packed one."""
 
 
-def read_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield each nonempty line with its number from 1, without its end.
 
     Raises:
@@ -49,20 +45,15 @@ def read_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[i
     number = 0
     try:
         with path.open("rb") as raw, _unpacked(raw) as text:
-            size = max(1, path.stat().st_size)
             for number, line in enumerate(iter(partial(text.readline, CHARACTERS_MAX + 1), ""), 1):
                 if len(line) > CHARACTERS_MAX:
                     raise wrong(
                         path, f"line {number}", f"longer than {CHARACTERS_MAX} characters; no workload has such"
                     )
-                if progress is not None and number % _REPORT_LINES == 0:
-                    progress(min(1.0, raw.tell() / size))
                 if line := line.strip():
                     yield number, line
     except (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError, zlib.error) as error:
         raise _explained(path, number, error) from None
-    if progress is not None:
-        progress(1.0)
 
 
 def read_text(path: Path, characters: int = -1) -> str:
@@ -161,7 +152,7 @@ Model = TypeVar("Model", bound=BaseModel)
 _PROBLEMS_MAX = 5
 
 
-def read_values(path: Path, progress: Progress | None = None) -> Iterator[tuple[int, Any]]:
+def read_values(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield each value of a file with the line it starts in; a list at the top counts as its elements.
 
     Raises:
@@ -190,8 +181,6 @@ def read_values(path: Path, progress: Progress | None = None) -> Iterator[tuple[
         end = _skip(text, end)
         line += text.count("\n", at, end)
         at = end
-        if progress is not None:
-            progress(at / len(text))
 
 
 def checked(model: type[Model], value: Any, path: Path, where: str) -> Model:
@@ -224,9 +213,7 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def read_rows(
-    path: Path, model: type[Model], columns: str, progress: Progress | None = None, *, headed: bool = True
-) -> Iterator[tuple[str, Model]]:
+def read_rows(path: Path, model: type[Model], columns: str, *, headed: bool = True) -> Iterator[tuple[str, Model]]:
     """Yield the rows of a table without quotes, each with its place in the file.
 
     Args:
@@ -234,7 +221,6 @@ def read_rows(
         model: what a row is; columns that it lacks are not looked at.
         columns: their names, separated as the values are: by tabs, otherwise by commas. A name in brackets at the end
             may be missing.
-        progress: called with the fraction that is read.
         headed: whether they are the file's first line.
 
     Raises:
@@ -243,7 +229,7 @@ def read_rows(
     separator = "\t" if "\t" in columns else ","
     names = [name.strip("[]") for name in columns.split(separator)]
     counts = {len(names), len(names) - columns.endswith("]")}
-    for number, line in read_lines(path, progress):
+    for number, line in read_lines(path):
         where, fields = f"line {number}", line.split(separator)
         if headed:
             if line != columns:

@@ -16,7 +16,7 @@ from treadle.dag import Dag, Stage
 from treadle.errors import counted
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.reading import MS_MAX, TASKS_MAX, Progress, checked, read_values, wrong
+from treadle.workload.reading import MS_MAX, TASKS_MAX, checked, read_values, wrong
 
 _MaybeMs = Annotated[int, Field(ge=-1, le=MS_MAX)]
 
@@ -98,7 +98,7 @@ class RumenJob(BaseModel):
         }
 
 
-def read_rumen(path: Path, progress: Progress | None = None) -> Workload:
+def read_rumen(path: Path) -> Workload:
     """Read a Rumen job trace; the first submission becomes time 0 (docs/workloads.md has the mapping of fields).
 
     Tasks without an attempt of known duration are omitted, and jobs without other tasks; the notes have their numbers.
@@ -108,7 +108,7 @@ def read_rumen(path: Path, progress: Progress | None = None) -> Workload:
     """
     jobs_read: list[tuple[RumenJob, Job]] = []
     lost_tasks = lost_jobs = 0
-    for line, value in read_values(path, progress):
+    for line, value in read_values(path):
         where = f"line {line}"
         record = checked(RumenJob, value, path, where)
         job, lost = _rumen_job(record)
@@ -243,7 +243,7 @@ class _Group:
     hosts: list[tuple[str, ...]] = field(default_factory=list)
 
 
-def read_sls(path: Path, progress: Progress | None = None) -> Workload:
+def read_sls(path: Path) -> Workload:
     """Read a stream of SLS jobs (docs/workloads.md has the mapping of fields).
 
     Raises:
@@ -252,7 +252,7 @@ def read_sls(path: Path, progress: Progress | None = None) -> Workload:
     jobs: list[Job] = []
     delayed = tasks = 0
     ids: dict[str, int] = {}
-    for line, value in read_values(path, progress):
+    for line, value in read_values(path):
         if isinstance(value, dict) and "job.tasks" not in value and {"num.nodes", "num.racks"} & value.keys():
             continue  # SLS takes the cluster's size from such an object
         where = f"line {line}"
@@ -442,14 +442,13 @@ class SynthTrace(BaseModel):
     workloads: Annotated[list[SynthWorkload], Field(min_length=1), _one_above_zero("workload_weight")]
 
 
-def read_synth(path: Path, progress: Progress | None = None, seed: int | None = None) -> Workload:
+def read_synth(path: Path, seed: int | None = None) -> Workload:
     """Draw the jobs described by a SYNTH file.
 
     They have the distributions of SLS, but not the same numbers, which depend on Java's generator.
 
     Args:
         path: the file.
-        progress: called with the fraction that is read.
         seed: instead of the file's ``rand_seed``.
 
     Raises:
@@ -472,8 +471,6 @@ def read_synth(path: Path, progress: Progress | None = None, seed: int | None = 
         tasks += job.dag.tasks if job else 0
         if tasks > TASKS_MAX:
             raise wrong(path, f"class {kind.class_name}", f"count: the jobs drawn have more than {TASKS_MAX} tasks")
-        if progress is not None and number % 100 == 99:
-            progress((number + 1) / trace.num_jobs)
     notes = []
     if empty := sum(job is None for job in made):
         notes.append(f"{counted(empty, 'job')} drawn without tasks: left out")

@@ -121,15 +121,6 @@ def test_packed_files_read_the_same(name: str, tmp_path: Path) -> None:
         assert [(j.id, j.arrival_ms, j.dag.tasks) for j in read_workload(tmp_path / packed).jobs] == plain
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_progress_reaches_its_end(name: str) -> None:
-    told: list[float] = []
-    read_workload(DATA / FILES[name], progress=told.append)
-    assert told == sorted(told)
-    if name != "synth":  # reported every hundred jobs
-        assert told[-1] == 1.0
-
-
 def test_sls() -> None:
     workload = read("sls")
     jobs = by_id(workload)
