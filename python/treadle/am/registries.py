@@ -59,7 +59,6 @@ from treadle.history.profile import (
 from treadle.planner.online import (
     NO_PLAN,
     SEEN_MIN,
-    Group,
     Machines,
     PlannedJob,
     PlanSource,
@@ -545,7 +544,7 @@ class PlanRegistry:
         self._changed = changed
         self._applications: dict[Attempt, RecurrenceKey] = {}
         self._records: QuotaCache[Attempt, Record] = QuotaCache(RECORDS_BYTES)
-        self._groups: Sequence[Group] = ()
+        self._groups: Sequence[Machines] = ()
         self._lock = Lock()
         self._scheduler = FairScheduler(clock_s)
         self._sources = PlanSources(plans.schedules, plans.plans_cached_max)
@@ -563,7 +562,7 @@ class PlanRegistry:
 
     def set_machines(self, groups: Sequence[tuple[Amounts, int]]) -> None:
         """Set the number of usable nodes of each kind."""
-        self._groups = [Group(dict(has), count) for has, count in sorted(groups)]
+        self._groups = [Machines(dict(has), count) for has, count in sorted(groups)]
 
     def serve(self, header: Header, body: bytes) -> tuple[Status, bytes]:
         """Answer an authenticated request.

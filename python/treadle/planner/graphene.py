@@ -23,7 +23,7 @@ import numpy.typing as npt
 from treadle.dag import Dag, Stage
 from treadle.planner.construct import CHILDREN, CSP, PARENTS, PSC, SCP, SIBLINGS, SPC, TROUBLESOME
 from treadle.planner.plan import Plan, Structure, Workspace, path_lengths, plan_by, structure
-from treadle.planner.problem import F64, I64, U8, Brood, Problem, compile_problem, reversed_problem
+from treadle.planner.problem import F64, I64, U8, Brood, Problem, compile_problem, problem_of, reversed_problem
 
 
 def parts(full: U8) -> list[I64]:
@@ -41,30 +41,15 @@ def parts(full: U8) -> list[I64]:
 
 def part_problem(problem: Problem, stages: I64) -> Problem:
     """Return the problem restricted to some stages, without edges to others."""
-    place = np.full(len(problem.tasks), -1, np.int64)
-    place[stages] = np.arange(len(stages))
-    before_at, before, before_single = _edges(problem.before_at, problem.before, problem.before_single, stages, place)
-    after_at, after, after_single = _edges(problem.after_at, problem.after, problem.after_single, stages, place)
-    groups = np.diff(problem.group_at)[stages]
-    return problem._replace(
-        tasks=problem.tasks[stages],
-        duration=problem.duration[stages],
-        demand=np.ascontiguousarray(problem.demand[stages]),
-        before_at=before_at,
-        before=before,
-        before_single=before_single,
-        after_at=after_at,
-        after=after,
-        after_single=after_single,
-        group_at=np.concatenate(([0], np.cumsum(groups))).astype(np.int64),
-    )
-
-
-def _edges(at: I64, others: I64, single: U8, stages: I64, place: I64) -> tuple[I64, I64, U8]:
-    kept = [np.flatnonzero(place[others[at[s] : at[s + 1]]] >= 0) + at[s] for s in stages]
-    counts = np.array([len(edges) for edges in kept], np.int64)
-    edges = np.concatenate(kept) if kept else np.zeros(0, np.int64)
-    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64), place[others[edges]], single[edges]
+    place = {stage: at for at, stage in enumerate(stages.tolist())}
+    edges: list[tuple[int, int, bool]] = []
+    for stage, at in place.items():
+        here = slice(problem.before_at[stage], problem.before_at[stage + 1])
+        parents = zip(problem.before[here].tolist(), problem.before_single[here].tolist(), strict=True)
+        edges += [(place[parent], at, single == 1) for parent, single in parents if parent in place]
+    demand = np.ascontiguousarray(problem.demand[stages])
+    figures = (problem.tasks[stages], problem.duration[stages], demand, problem.capacity)
+    return problem_of(*figures, problem.machines, edges)
 
 
 def part_groups(problem: Problem, stages: I64) -> I64:

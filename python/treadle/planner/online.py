@@ -230,21 +230,14 @@ gets fewer candidates, so that it does not delay others."""
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """The identical machines that a job is planned on."""
+    """Identical machines: a group of a cluster's, or those that a job is planned on."""
 
     capacity: Mapping[str, float]
     """Capacity of one machine by resource. Demands for other resources are ignored."""
     count: int
 
 
-class Group(NamedTuple):
-    """Identical machines of a cluster."""
-
-    capacity: Mapping[str, float]
-    machines: int
-
-
-def machines_of(groups: Sequence[Group], share: float = 1.0) -> Machines:
+def machines_of(groups: Sequence[Machines], share: float = 1.0) -> Machines:
     """Return identical machines that represent a cluster, or a ``share`` of it.
 
     Each has the maximum of every resource over the real ones, so that every task that fits somewhere fits; their number
@@ -252,7 +245,7 @@ def machines_of(groups: Sequence[Group], share: float = 1.0) -> Machines:
     """
     names = sorted({name for group in groups for name, amount in group.capacity.items() if amount > 0})
     largest = {name: max(group.capacity.get(name, 0.0) for group in groups) for name in names}
-    total = {name: sum(group.machines * group.capacity.get(name, 0.0) for group in groups) for name in names}
+    total = {name: sum(group.count * group.capacity.get(name, 0.0) for group in groups) for name in names}
     count = min((total[name] / largest[name] for name in names), default=1.0)
     return Machines(largest, min(max(1, round(share * count)), COUNT_MAX))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -67,10 +67,16 @@ def compile_problem(dag: Dag, capacity: Mapping[str, float], machines: int) -> P
         for at, stage in enumerate(dag.stages)
         for parent in stage.parents
     ]
+    return problem_of(tasks, duration, demand, limits, machines, edges)
+
+
+def problem_of(
+    tasks: I64, duration: I64, demand: I64, capacity: I64, machines: int, edges: Sequence[tuple[int, int, bool]]
+) -> Problem:
+    """Return stages in topological order as a problem; ``edges`` are (parent, child, one-to-one)."""
+    before = _edges(len(tasks), [(child, parent, single) for parent, child, single in edges])
     groups = np.concatenate(([0], np.cumsum(np.minimum(tasks, GROUPS_MAX)))).astype(np.int64)
-    forward = _edges(len(tasks), [(child, parent, single) for parent, child, single in edges])
-    backward = _edges(len(tasks), edges)
-    return Problem(tasks, duration, demand, limits, machines, *forward, *backward, groups, 0)
+    return Problem(tasks, duration, demand, capacity, machines, *before, *_edges(len(tasks), edges), groups, 0)
 
 
 def reversed_problem(problem: Problem) -> Problem:
@@ -100,7 +106,7 @@ def _whole(dag: Dag, wanted: npt.NDArray[np.float64], capacity: npt.NDArray[np.f
     return np.rint(wanted * scale).astype(np.int64), limits.astype(np.int64)
 
 
-def _edges(stages: int, pairs: list[tuple[int, int, bool]]) -> tuple[I64, I64, U8]:
+def _edges(stages: int, pairs: Sequence[tuple[int, int, bool]]) -> tuple[I64, I64, U8]:
     """Return, for pairs (stage, other, single), where each stage's others start, the others, and which are single."""
     pairs = sorted(pairs)
     counts = np.bincount(np.array([pair[0] for pair in pairs], np.int64), minlength=stages)

@@ -21,7 +21,6 @@ from treadle.dag import Dag
 from treadle.events import ApplicationState, ContainerEvent, Event, QueueState, Replaces, filled
 from treadle.planner.online import (
     NO_PLAN,
-    Group,
     Machines,
     PlannedJob,
     PlanSource,
@@ -57,7 +56,7 @@ def planned_machines(scenario: ScenarioModel, settings: Settings) -> Machines:
     overbook: Mapping[str, float] = getattr(settings.policy.fit.parameters, "overbook", {})
     times = {**overbook, **times}
     groups = [
-        Group({name: times[name] * amount for name, amount in nodes.resources.items() if name in times}, nodes.count)
+        Machines({name: times[name] * amount for name, amount in nodes.resources.items() if name in times}, nodes.count)
         for nodes in scenario.cluster.nodes
     ]
     return machines_of(groups, settings.plans.cluster_fraction)

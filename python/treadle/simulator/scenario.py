@@ -242,6 +242,16 @@ class Distribution(Model):
             raise ValueError(f"low, {self.low:g}, is not below high, {self.high:g}; lower low or raise high")
         return self
 
+    def family(self, unit: float = 1.0) -> generate.Distribution:
+        """Return it as the jobs' generator takes it, with each number multiplied by a unit."""
+        if self.kind == "constant":
+            return generate.Constant(unit * self.mean)
+        if self.kind == "exponential":
+            return generate.Exponential(unit * self.mean)
+        if self.kind == "lognormal":
+            return generate.Lognormal(unit * self.mean, self.variation)
+        return generate.BoundedPareto(self.tail, unit * self.low, unit * self.high)
+
 
 class Generator(Model):
     """Jobs by chance, with Poisson arrivals."""
@@ -577,10 +587,7 @@ def _inline(written: tuple[InlineJob, ...]) -> Workload:
 
 
 def _drawn(generator: Generator, scenario: ScenarioModel, seed: int) -> Workload:
-    tasks, seconds = _distribution(generator.tasks), generator.duration_s
-    milliseconds = _distribution(
-        seconds.model_copy(update={"mean": 1000 * seconds.mean, "low": 1000 * seconds.low, "high": 1000 * seconds.high})
-    )
+    tasks, milliseconds = generator.tasks.family(), generator.duration_s.family(1000)
     demand = dict(generator.demand)
     shape = {
         "bag": lambda: generate.bag(tasks, milliseconds, demand=demand),
@@ -602,16 +609,6 @@ def _drawn(generator: Generator, scenario: ScenarioModel, seed: int) -> Workload
         priorities=generator.priorities,
         framework=Framework(generator.framework),
     )
-
-
-def _distribution(chosen: Distribution) -> generate.Distribution:
-    if chosen.kind == "constant":
-        return generate.Constant(chosen.mean)
-    if chosen.kind == "exponential":
-        return generate.Exponential(chosen.mean)
-    if chosen.kind == "lognormal":
-        return generate.Lognormal(chosen.mean, chosen.variation)
-    return generate.BoundedPareto(chosen.tail, chosen.low, chosen.high)
 
 
 def leaves_of(scenario: ScenarioModel) -> list[str]:

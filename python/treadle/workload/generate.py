@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import expm1, log, log1p, sqrt
 from typing import Final, Protocol, TypeVar
@@ -132,11 +132,8 @@ TASK_MS: Final = Lognormal(mean=20_000, variation=1.5)
 """Mean task duration of a stage."""
 
 
-class Shape(Protocol):
-    """Draws the DAG of one job; all randomness comes from the generator."""
-
-    def __call__(self, generator: np.random.Generator, name: str) -> Dag:
-        """Return a DAG of that name."""
+Shape = Callable[[np.random.Generator, str], Dag]
+"""Draws the DAG of one job, of that name; all randomness comes from the generator."""
 
 
 def bag(

@@ -10,7 +10,6 @@ from treadle.dag import Dag, DagError, Stage
 from treadle.planner import online
 from treadle.planner.online import (
     NO_PLAN,
-    Group,
     Machines,
     PlannedJob,
     PlanSource,
@@ -90,7 +89,7 @@ def test_what_machines_do_not_name_is_not_planned() -> None:
 
 
 def test_machines_stand_for_a_cluster_that_is_not_alike() -> None:
-    groups = [Group({"cpu": 8.0, "memory": 64.0}, 10), Group({"cpu": 16.0, "memory": 32.0}, 10)]
+    groups = [Machines({"cpu": 8.0, "memory": 64.0}, 10), Machines({"cpu": 16.0, "memory": 32.0}, 10)]
     assert machines_of(groups) == Machines({"cpu": 16.0, "memory": 64.0}, 15)
     assert machines_of(groups, 0.2).count == 3
     assert machines_of([]).count == 1

@@ -13,7 +13,7 @@ import pytest
 from treadle.config.reader import parse_settings, read_settings
 from treadle.config.settings import Settings
 from treadle.dag import Dag, Stage
-from treadle.planner.online import Group, PlanSource, machines_of, plan_online
+from treadle.planner.online import Machines, PlanSource, machines_of, plan_online
 from treadle.simulator.feed import FollowedPlans, planned_machines
 from treadle.simulator.measure import Window
 from treadle.simulator.results import as_json, summarise
@@ -109,7 +109,7 @@ def test_a_plan_is_followed_by_a_work_conserving_cluster() -> None:
     ratios = []
     for seed in range(1, 9):
         instance = generate(seed, SMALL)
-        machines = machines_of([Group(instance.capacity, 4)])
+        machines = machines_of([Machines(instance.capacity, 4)])
         where = machines.capacity, machines.count
         planned = executed_makespan(plan_online(instance.dag, machines, 50), *where)
         followed, _ = run(alone(instance.dag), policy("packing"), order="plan")
