@@ -76,7 +76,7 @@ from treadle.am.registries import MACHINE_STAGES_MAX, History, PlanRegistry, Pla
 from treadle.config.settings import Plans
 from treadle.dag import Dag, Stage
 from treadle.errors import UserError, install_extra
-from treadle.history.profile import DurationSketch, JobRun, StageRun, recurrence_key
+from treadle.history.profile import DurationSketch, JobRun, StageRun, recurrence_key, with_run
 from treadle.planner.online import Machines, PlanSource
 from treadle.planner.plan import Plan
 
@@ -701,6 +701,20 @@ def test_history_of_one_user_does_not_push_out_that_of_others() -> None:
     assert history.find(recurrence_key("mallory", "q", "TEZ", names[-1])) is not None
     assert history.find(recurrence_key("mallory", "q", "TEZ", names[0])) is None
     assert history._profiles._bytes.get("mallory", 0) <= registries.PROFILES_BYTES.user
+
+
+def test_a_dag_that_succeeds_is_added_to_what_the_store_knows_of_it() -> None:
+    key = recurrence_key("ann", "q", "TEZ", "daily")
+
+    def run(name: str, duration_ms: int) -> JobRun:
+        return JobRun(key, name, 0, duration_ms, (StageRun("v", 1, DurationSketch([duration_ms]), {}, ()),))
+
+    of_store = with_run(None, run("dag_ann_1", 100))
+    history = History(find=lambda _: of_store)
+    history.put(run("dag_ann_2", 200))
+    found = history.find(key)
+    assert found is not None
+    assert {name for _, name, _ in found.recent} == {"dag_ann_1", "dag_ann_2"}
 
 
 def test_plans_of_large_dags_are_made_on_fewer_machines_and_kept_by_user(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,9 +103,10 @@ class History:
         return profile or self._find(key)
 
     def put(self, run: JobRun) -> None:
-        """Add a successful DAG."""
+        """Add a successful DAG to its profile, the store's if memory has none."""
+        known = self.find(run.key)
         with self._lock:
-            before = self._profiles.pop(run.key)
+            before = self._profiles.pop(run.key) or known
             after = with_run(before, run) or before
             if after is not None:
                 self._profiles.put(run.key, run.key.user, after, _size_bytes(after))
