@@ -56,10 +56,6 @@ class Shape:
     """Fraction of the stages whose tasks need 34 to 65 per cent of a machine in one resource."""
     duration_ms: tuple[int, int] = (1000, 5000)
     """Duration of a task that is not long."""
-    one_to_one_share: float = 0.0
-    """Fraction of stages with parents that are one to one: as many tasks as the only remaining parent."""
-    resources: tuple[str, ...] = RESOURCES
-    """Resources of tasks."""
 
     def __post_init__(self) -> None:
         for name in ("depth", "stages", "tasks", "duration_ms"):
@@ -70,7 +66,7 @@ class Shape:
             raise DagError(f"stages: at least {self.stages[0]}, but up to {self.depth[1]} layers; give more stages")
         if not 1 <= self.machines <= MACHINES_MAX:
             raise DagError(f"machines: {self.machines}; give 1 to {MACHINES_MAX}")
-        for name in ("long_share", "fragmenting_share", "one_to_one_share"):
+        for name in ("long_share", "fragmenting_share"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise DagError(f"{name}: {getattr(self, name)}; give a number from 0 to 1")
 
@@ -84,15 +80,14 @@ def generate(seed: int, shape: Shape | None = None) -> Instance:
     parents = _parents(random, layers)
     is_long = random.random(count) < shape.long_share
     tasks = _tasks(random, is_long, int(random.integers(shape.tasks[0], shape.tasks[1] + 1)), shape.machines)
-    paired = _pair(random, shape.one_to_one_share, layers, parents, tasks, is_long)
     stages = []
     for at in range(count):
         duration = int(random.integers(shape.duration_ms[0], shape.duration_ms[1] + 1))
         if is_long[at]:
             duration = int(duration * random.uniform(10.0, 20.0))
-        demand = demand_of(random, bool(random.random() < shape.fragmenting_share), shape.resources)
-        stages.append(Stage(at, int(tasks[at]), duration, demand, parents[at], paired[at]))
-    return Instance(Dag(f"generated-{seed}", tuple(stages)), dict.fromkeys(shape.resources, 1.0), shape.machines)
+        demand = demand_of(random, bool(random.random() < shape.fragmenting_share))
+        stages.append(Stage(at, int(tasks[at]), duration, demand, parents[at]))
+    return Instance(Dag(f"generated-{seed}", tuple(stages)), dict.fromkeys(RESOURCES, 1.0), shape.machines)
 
 
 def _layers(random: np.random.Generator, count: int, depth: int) -> npt.NDArray[np.int64]:
@@ -128,39 +123,14 @@ def _tasks(
     return np.where(is_long, small, wide).astype(np.int64)
 
 
-def _pair(
-    random: np.random.Generator,
-    share: float,
-    layers: npt.NDArray[np.int64],
-    parents: list[tuple[int, ...]],
-    tasks: npt.NDArray[np.int64],
-    is_long: npt.NDArray[np.bool_],
-) -> list[frozenset[int]]:
-    """Let a share of the stages follow one parent of the layer above one to one; return whom each follows.
-
-    Such a stage has its parent's number of tasks, and is long only if the parent is. A share of 0 draws nothing.
-    """
-    paired: list[frozenset[int]] = [frozenset()] * len(parents)
-    for at, before in enumerate(parents):
-        if share == 0.0 or not before or random.random() >= share:
-            continue
-        parent = max(each for each in before if layers[each] == layers[at] - 1)
-        parents[at], paired[at] = (parent,), frozenset({parent})
-        tasks[at] = tasks[parent]
-        is_long[at] &= is_long[parent]
-    return paired
-
-
-def demand_of(
-    random: np.random.Generator, fragmenting: bool, resources: tuple[str, ...] = RESOURCES
-) -> dict[str, float]:
+def demand_of(random: np.random.Generator, fragmenting: bool) -> dict[str, float]:
     """Return the demand of a task: little of every resource, or much of one and little of the others."""
     if not fragmenting:
-        return {name: float(random.choice((0.05, 0.1, 0.125, 0.2, 0.25))) for name in resources}
-    much = int(random.integers(0, len(resources)))
+        return {name: float(random.choice((0.05, 0.1, 0.125, 0.2, 0.25))) for name in RESOURCES}
+    much = int(random.integers(0, len(RESOURCES)))
     return {
         name: round(float(random.uniform(0.34, 0.65) if at == much else random.uniform(0.02, 0.2)), 3)
-        for at, name in enumerate(resources)
+        for at, name in enumerate(RESOURCES)
     }
 
 

@@ -17,17 +17,6 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--tpch . --quick", "profiles.csv"),
         ("--generated --tpch .", "give one of the two"),
     ],
-    "graphene-factorial": [
-        ("--candidates 16,many", "--candidates (or all): 'many'; give a whole number from 1 to 1024"),
-        ("--size 16", "--size: ''; give a whole number from 1 to 10000"),
-        ("--overbook 0", "--overbook (or counted): '0'; give a number from 0.01 to 1000"),
-        ("--usage 0.5", "--usage: '0.5'; give the least and the greatest part"),
-        ("--usage 0.7..0.5", "--usage: '0.7..0.5'; give two parts above 0"),
-        ("--part all", "--part: all is none; give some of online, batch"),
-        ("--scheme fifo", "--scheme: fifo is none; give some of bfs, "),
-        ("--workload ,", "--workload: ',' has no value"),
-        ("--wrong nan", "--wrong: 'nan'; give a number from 1 to 1000"),
-    ],
     "hdrf": [
         ("--test E", "--test E: there is none; choose of A, B, C, D"),
         ("--section=5.2 --test=A", "--test: is of --section 5.1"),

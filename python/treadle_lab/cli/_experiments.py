@@ -1,4 +1,4 @@
-"""Common to experiments: options of several values, clusters out of the reach of others, the testbed (`--on sls`)."""
+"""Common to experiments: options, clusters out of the reach of others, the testbed (`--on sls`)."""
 
 from __future__ import annotations
 
@@ -127,7 +127,6 @@ def warn(reason: str) -> None:
     note(f"warning: while this cluster runs, any local user can run commands as {getpass.getuser()}: {reason}")
 
 
-T = TypeVar("T")
 D = TypeVar("D")
 S = TypeVar("S")
 
@@ -140,60 +139,6 @@ class OutputPaths(_console.OutputPaths):
     """None: in the checkout's build folder."""
     cache: Path | None
     """Runs that need not be played again; None keeps none."""
-
-
-def levels_of(option: str, text: str, read: Callable[[str, str], T]) -> tuple[T, ...]:
-    """Return the values of a list with commas, each once.
-
-    Args:
-        option: as the user writes it, for messages
-        text: the option's value
-        read: takes the option and one value
-
-    Raises:
-        UserError: there is none, or ``read`` refuses one.
-    """
-    levels = tuple(dict.fromkeys(read(option, part.strip()) for part in text.split(",") if part.strip()))
-    if not levels:
-        raise UserError(f"{option}: {text!r} has no value; give some with commas between them")
-    return levels
-
-
-def number_of(option: str, text: str, least: float, most: float) -> float:
-    """Return a number within bounds.
-
-    Raises:
-        UserError: it is none, or not within them.
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not least <= value <= most:
-        raise UserError(f"{option}: {text!r}; give a number from {least:g} to {most:g}")
-    return value
-
-
-def whole_of(option: str, text: str, least: int, most: int) -> int:
-    """Return a whole number within bounds.
-
-    Raises:
-        UserError: it is none, or not within them.
-    """
-    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
-        raise UserError(f"{option}: {text!r}; give a whole number from {least} to {most}")
-    return int(text)
-
-
-def one_of(known: Sequence[str], option: str, text: str) -> str:
-    """Return a name that is known.
-
-    Raises:
-        UserError: it is not.
-    """
-    if text not in known:
-        raise UserError(f"{option}: {text} is none; give some of {', '.join(known)}")
-    return text
 
 
 STALL_S: Final = 180.0

@@ -23,7 +23,6 @@ from treadle_lab.papers.graphene.jobs import (
     BatchBounds,
     BoundsRun,
     Draw,
-    Mix,
     Result,
     Scheme,
     SchemeRun,
@@ -107,8 +106,8 @@ def runs_of(tpch: Path | None, sizes: Sizes, seed: int) -> Iterator[tuple[Place,
     """Yield the runs of a seed."""
     folders: dict[str, Path | None] = {"generated": None} if tpch is None else {"tpch": tpch, "generated": None}
     for name, folder in folders.items():
-        mix = Mix(GENERATED_MACHINES if folder is None else TPCH_MACHINES)
-        draw = Draw(mix, seed, sizes.jobs, sizes.load, tpch=folder)
+        machines = GENERATED_MACHINES if folder is None else TPCH_MACHINES
+        draw = Draw(machines, seed, sizes.jobs, sizes.load, tpch=folder)
         if Part.ONLINE in sizes.parts:
             yield from _under(sizes, ("online", name), draw, SCHEMES)
         if Part.BATCH in sizes.parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.compiled.array_types import F64
-from treadle.config.parts import PARTS
 from treadle.config.settings import Choice, Plans, Settings, default_settings, with_parts
 from treadle.dag import Dag
 from treadle.planner.graphene import plan
@@ -26,7 +25,7 @@ from treadle.simulator.simulation import Simulation
 from treadle.workload.clusters import read_tpch
 from treadle.workload.generate import Shape as JobShape
 from treadle.workload.generate import poisson
-from treadle.workload.job import Framework, Job, Workload, arranged
+from treadle.workload.job import Framework, Workload, arranged
 from treadle_lab.dags import RESOURCES, Shape, demand_of, generate
 from treadle_lab.harness.runs import content_of, digest_of, run_to_the_end
 from treadle_lab.planning import baseline, executed_makespan
@@ -39,34 +38,8 @@ TASKS: Final = (100, 1200)
 """Bounds of the number of tasks of a generated DAG, log-uniform: inputs differ in size."""
 
 
-OVERBOOKABLE: Final = ("network", "disk")
-"""The resources overbooked in the paper: with less of them a task takes longer, and does not fail."""
-PRODUCTION: Final = (*RESOURCES, "disk")
-"""Resources of the tasks of production jobs: the paper's four."""
-ONE_TO_ONE: Final = 0.8
-"""In DAGs as in production, where most edges are one to one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mix:
-    """Properties of generated jobs; also demands of TPC-H-shaped jobs, which were not measured."""
-
-    machines: int = 8
-    long_share: float = Shape().long_share
-    fragmenting_share: float = Shape().fragmenting_share
-    one_to_one_share: float = 0.0
-    """Fraction of the stages with parents whose tasks each wait for one task of one parent."""
-    resources: tuple[str, ...] = RESOURCES
-    usage: tuple[float, float] = (1.0, 1.0)
-    """Fraction of its peak (its request) of `OVERBOOKABLE` that a task uses: by stage, uniform between the two. It
-    matters where a scheme overbooks."""
-
-    def capacity(self) -> dict[str, float]:
-        """Return the cluster's capacity."""
-        return dict.fromkeys(self.resources, float(self.machines))
-
-
-def tpch_shaped(folder: Path, mix: Mix) -> JobShape:
+@lru_cache(maxsize=4)
+def tpch_shaped(folder: Path) -> JobShape:
     """Return a shape that takes any query at any size; a stage's demands are drawn as those of generated DAGs.
 
     Raises:
@@ -80,7 +53,7 @@ def tpch_shaped(folder: Path, mix: Mix) -> JobShape:
             replace(
                 stage,
                 tasks=-(-stage.tasks // WIDTHS_DIVISOR),
-                demand=demand_of(generator, bool(generator.random() < mix.fragmenting_share), mix.resources),
+                demand=demand_of(generator, bool(generator.random() < Shape().fragmenting_share)),
             )
             for stage in dag.stages
         ]
@@ -89,21 +62,12 @@ def tpch_shaped(folder: Path, mix: Mix) -> JobShape:
     return draw
 
 
-def generated(mix: Mix) -> JobShape:
-    """Return a shape of generated DAGs of very different sizes."""
+def generated(machines: int) -> JobShape:
+    """Return a shape of DAGs of very different sizes, generated for a number of machines."""
 
     def draw(generator: np.random.Generator, name: str) -> Dag:
         tasks = round(float(np.exp(generator.uniform(*np.log(TASKS)))))
-        shape = Shape(
-            machines=mix.machines,
-            depth=(4, 8),
-            stages=(10, 30),
-            tasks=(tasks, tasks),
-            long_share=mix.long_share,
-            fragmenting_share=mix.fragmenting_share,
-            one_to_one_share=mix.one_to_one_share,
-            resources=mix.resources,
-        )
+        shape = Shape(machines, depth=(4, 8), stages=(10, 30), tasks=(tasks, tasks))
         return Dag(name, generate(int(generator.integers(2**31)), shape).dag.stages)
 
     return draw
@@ -112,33 +76,15 @@ def generated(mix: Mix) -> JobShape:
 QUEUE: Final = "one"
 
 
-def arrivals(shape: JobShape, mix: Mix, seed: int, jobs: int, load: float) -> Workload:
+def arrivals(shape: JobShape, machines: int, seed: int, jobs: int, load: float) -> Workload:
     """Return jobs that arrive so that their work is ``load`` times the cluster's capacity."""
-    return poisson(
-        seed, jobs, shape=shape, capacity=mix.capacity(), load=load, queues={QUEUE: 1.0}, framework=Framework.TEZ
-    )
+    capacity = dict.fromkeys(RESOURCES, float(machines))
+    return poisson(seed, jobs, shape=shape, capacity=capacity, load=load, queues={QUEUE: 1.0}, framework=Framework.TEZ)
 
 
 def at_once(workload: Workload, part: float = 0.05) -> Workload:
     """Return the same jobs as a batch: all arrive within a ``part`` of the time."""
     return arranged(replace(job, arrival_ms=round(part * job.arrival_ms)) for job in workload.jobs)
-
-
-def misjudged(workload: Workload, factor: float, seed: int) -> list[Dag | None]:
-    """Return assumed DAGs of the jobs: each stage's durations off by up to a factor, either way, log-uniform."""
-    random = np.random.default_rng(seed)
-    return [_misjudged(job, factor, random) for job in workload.jobs]
-
-
-def _misjudged(job: Job, factor: float, random: np.random.Generator) -> Dag:
-    off = np.exp(random.uniform(-np.log(factor), np.log(factor), len(job.dag.stages))).tolist()
-    stages = zip(job.dag.stages, off, strict=True)
-    return Dag(
-        job.dag.name,
-        tuple(
-            replace(stage, duration_ms=max(1, round(stage.duration_ms * by)), durations_ms=None) for stage, by in stages
-        ),
-    )
 
 
 def shorter_percent(ours: float, theirs: float) -> float:
@@ -153,21 +99,6 @@ def higher_percent(ours_ms: int, theirs_ms: int) -> float:
 
 SCHEDULES: Final = 50
 """Candidate schedules of a plan."""
-
-
-@dataclass(frozen=True, slots=True)
-class Variation:
-    """Settings instead of a scheme's own; None leaves one unchanged."""
-
-    srpt_weight: float | None = None
-    """Weight of the remaining work in perfScore."""
-    candidates: int | None = None
-    """Number of competing rows; 0: all."""
-    overbook: float | None = None
-    """Overbooking factor of `treadle_lab.papers.graphene.jobs.OVERBOOKABLE`."""
-
-
-AS_IT_IS: Final = Variation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,25 +119,6 @@ class Scheme:
         settings = with_parts(default_settings(), self.parts)
         return replace(settings, plans=Plans(**self.plans), seed=seed)
 
-    def varied(self, variation: Variation, resources: Sequence[str] = RESOURCES) -> Scheme:
-        """Return the scheme with other settings; those of perfScore have no effect without it.
-
-        Args:
-            variation: the settings
-            resources: what machines have
-        """
-        given: dict[str, Any] = {"srpt_weight": variation.srpt_weight, "candidates": variation.candidates}
-        if variation.overbook is not None:
-            given["overbook"] = {each: variation.overbook for each in OVERBOOKABLE if each in resources}
-        changed = {name: value for name, value in given.items() if value is not None}
-        fit = self.parts["fit"]
-        kind, own = (fit, {}) if isinstance(fit, str) else fit
-        register_parts()
-        if not changed or "overbook" not in PARTS.kinds("fit")[kind].parameters.model_fields:
-            return self
-        uncounted = OVERBOOKABLE if "overbook" in changed else self.uncounted
-        return replace(self, uncounted=uncounted, parts={**self.parts, "fit": (kind, {**own, **changed})})
-
 
 STOCK: Final = {"share": "capacity", "order": "fifo", "fit": "first_fit"}
 PACKED: Final = {"share": "capacity", "order": "srpt", "fit": "tetris", "estimate": "hints"}
@@ -214,8 +126,8 @@ ORDERED: Final = {"schedules": SCHEDULES, "scores": False}
 PLANNED: Final = {"schedules": SCHEDULES}
 
 BFS: Final = Scheme("bfs", "Tez (breadth first) + capacity, all counted", STOCK)
-BFS_CORES: Final = Scheme("bfs-cores", "Tez + capacity, cores and memory counted", STOCK, uncounted=OVERBOOKABLE)
-BFS_MEMORY: Final = Scheme("bfs-memory", "Tez + capacity, memory counted", STOCK, uncounted=("cpu", *OVERBOOKABLE))
+BFS_CORES: Final = Scheme("bfs-cores", "Tez + capacity, cores and memory counted", STOCK, uncounted=("network",))
+BFS_MEMORY: Final = Scheme("bfs-memory", "Tez + capacity, memory counted", STOCK, uncounted=("cpu", "network"))
 BASELINES: Final = ("bfs", "bfs-cores", "bfs-memory")
 """What others are compared with. YARN's DominantResourceCalculator counts cores and memory unless resource types are
 set up, its DefaultResourceCalculator, which the capacity scheduler has by default, memory alone."""
@@ -251,13 +163,13 @@ class BatchBounds:
     """By breadth first."""
 
 
-def bounds_of(workload: Workload, mix: Mix) -> BatchBounds:
+def bounds_of(workload: Workload, machines: int) -> BatchBounds:
     """Return lower bounds of a batch's time on a cluster of identical machines.
 
     Raises:
         DagError: a task fits on no machine.
     """
-    capacity, machines = dict.fromkeys(RESOURCES, 1.0), mix.machines
+    capacity = dict.fromkeys(RESOURCES, 1.0)
     first_ms = workload.jobs[0].arrival_ms
     apart = [structure(compile_problem(job.dag, capacity, machines)).bounds for job in workload.jobs]
     after_ms = [job.arrival_ms - first_ms for job in workload.jobs]
@@ -291,8 +203,8 @@ def _one_dag(workload: Workload) -> Dag:
 TICK_MS: Final = 100
 REMEMBERED: Final = 10_000
 """Plans kept between schemes."""
-PlanSources = dict[tuple[int, tuple[tuple[str, float], ...], int], PlanSource]
-"""Plan sources so far, by machines, capacity of each, and schedules."""
+PlanSources = dict[int, PlanSource]
+"""Plan sources so far, by machines: all schemes that plan do so with `SCHEDULES`, and count all resources."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -336,25 +248,20 @@ def gaps_percent(ours: Result, theirs: Result) -> F64:
     return np.asarray(100.0 * (1.0 - ours.completion_ms / theirs.completion_ms))
 
 
-def scenario_of(mix: Mix, scheme: Scheme, tick_ms: int = TICK_MS) -> ScenarioModel:
+def scenario_of(machines: int, scheme: Scheme, tick_ms: int = TICK_MS) -> ScenarioModel:
     """Return a cluster of identical nodes without reporting delays; Tez starts no task early.
 
     Early tasks would occupy resources for nothing, as a shuffle takes no time in the simulator. A container runs one
     task, as in the paper's scheduling by task.
     """
-    contended = any(name in scheme.uncounted for name in mix.resources)
-    resources: list[dict[str, Any]] = [
-        {"name": name, "scale": 1000, "counted": name not in scheme.uncounted}
-        | ({"usage": mix.usage} if contended and name in OVERBOOKABLE else {})
-        for name in mix.resources
-    ]
+    resources = [{"name": name, "scale": 1000, "counted": name not in scheme.uncounted} for name in RESOURCES]
     return ScenarioModel.model_validate(
         {
             "cluster": {
                 "resources": resources,
-                "nodes": [{"count": mix.machines, "resources": dict.fromkeys(mix.resources, 1.0)}],
+                "nodes": [{"count": machines, "resources": dict.fromkeys(RESOURCES, 1.0)}],
                 "heartbeat_ms": 0,
-                "contention": contended,
+                "contention": bool(scheme.uncounted),
             },
             "queues": {QUEUE: {}},
             "frameworks": {
@@ -374,10 +281,9 @@ def scenario_of(mix: Mix, scheme: Scheme, tick_ms: int = TICK_MS) -> ScenarioMod
 def run_scheme(
     workload: Workload,
     scheme: Scheme,
-    mix: Mix,
+    machines: int,
     seed: int,
     *,
-    believed: Sequence[Dag | None] | None = None,
     plans: PlanSources | None = None,
     tick_ms: int = TICK_MS,
 ) -> Result:
@@ -386,22 +292,18 @@ def run_scheme(
     Args:
         workload: the jobs
         scheme: what orders and places them
-        mix: has the machines
+        machines: how many there are
         seed: of the engine
-        believed: the DAGs that the scheme plans and orders jobs by
         plans: made by other schemes; what this one makes is added
         tick_ms: how often the engine decides
     """
-    scenario, settings = scenario_of(mix, scheme, tick_ms), scheme.settings(seed)
+    scenario, settings = scenario_of(machines, scheme, tick_ms), scheme.settings(seed)
     followed = None
-    if settings.plans.schedules or believed is not None:
-        machines = planned_machines(scenario, settings)
-        source = PlanSource(machines, settings.plans.schedules, REMEMBERED)
-        if plans is not None and settings.plans.schedules:
-            key = machines.count, tuple(sorted(machines.capacity.items())), settings.plans.schedules
-            source = plans.setdefault(key, source)
-        dags = [job.dag for job in workload.jobs] if believed is None else believed
-        followed = FollowedPlans(source, workload, dags, settings.plans, scenario)
+    if settings.plans.schedules:
+        source = PlanSource(planned_machines(scenario, settings), settings.plans.schedules, REMEMBERED)
+        if plans is not None:
+            source = plans.setdefault(machines, source)
+        followed = FollowedPlans(source, workload, [job.dag for job in workload.jobs], settings.plans, scenario)
     simulation = Simulation(scenario, workload, settings, seed, check=False, plans=followed)
     run, times = run_to_the_end(simulation, scheme.title)
     apps = run.built.state.apps
@@ -413,7 +315,7 @@ def run_scheme(
 class Draw:
     """Jobs that are drawn."""
 
-    mix: Mix
+    machines: int
     seed: int
     jobs: int
     load: float
@@ -426,7 +328,7 @@ class Draw:
         """Return its name in errors."""
         kind = "generated" if self.tpch is None else "tpch"
         comes = "at once" if self.batch else f"load {self.load:g}"
-        return f"{self.jobs} jobs ({kind}) on {self.mix.machines} machines, {comes}, seed {self.seed}"
+        return f"{self.jobs} jobs ({kind}) on {self.machines} machines, {comes}, seed {self.seed}"
 
     @property
     def content(self) -> dict[str, Any]:
@@ -437,7 +339,7 @@ class Draw:
         """
         if self.tpch is None:
             return asdict(self)
-        _tpch(self.tpch, self.mix)  # an error in it is reported before anything runs
+        tpch_shaped(self.tpch)  # an error in it is reported before anything runs
         return asdict(self) | {"tpch": content_of(self.tpch)}
 
     def workload(self) -> Workload:
@@ -452,13 +354,8 @@ class Draw:
 
 @lru_cache(maxsize=64)
 def _drawn(draw: Draw) -> Workload:
-    shape = generated(draw.mix) if draw.tpch is None else _tpch(draw.tpch, draw.mix)
-    return arrivals(shape, draw.mix, draw.seed, draw.jobs, draw.load)
-
-
-@lru_cache(maxsize=4)
-def _tpch(folder: Path, mix: Mix) -> JobShape:
-    return tpch_shaped(folder, mix)
+    shape = generated(draw.machines) if draw.tpch is None else tpch_shaped(draw.tpch)
+    return arrivals(shape, draw.machines, draw.seed, draw.jobs, draw.load)
 
 
 @dataclass(frozen=True)
@@ -467,38 +364,22 @@ class SchemeRun:
 
     draw: Draw
     scheme: Scheme
-    """The scheme with its variation."""
     tick_ms: int = TICK_MS
-    wrong: float = 1.0
-    """Maximum factor of wrong durations; 1: correct ones."""
 
     @property
     def title(self) -> str:
         """Its name in errors."""
-        off = f", durations off {self.wrong:g} times" if self.wrong > 1.0 else ""
-        return f"{self.draw}, {self.scheme.title}, {self.tick_ms} ms{off}"
+        return f"{self.draw}, {self.scheme.title}, {self.tick_ms} ms"
 
     @cached_property
     def key(self) -> str:
         """The digest of all that its result depends on."""
-        return digest_of(__name__, self.draw.content, asdict(self.scheme), self.tick_ms, self.wrong)
-
-    def believed(self) -> list[Dag | None] | None:
-        """Return the assumed DAGs of the jobs; None for the true ones."""
-        return misjudged(self.draw.workload(), self.wrong, self.draw.seed) if self.wrong > 1.0 else None
+        return digest_of(__name__, self.draw.content, asdict(self.scheme), self.tick_ms)
 
     def run(self) -> dict[str, Any]:
         """Return the result in stored form."""
         draw = self.draw
-        result = run_scheme(
-            draw.workload(),
-            self.scheme,
-            draw.mix,
-            draw.seed,
-            believed=self.believed(),
-            plans=_PLANS,
-            tick_ms=self.tick_ms,
-        )
+        result = run_scheme(draw.workload(), self.scheme, draw.machines, draw.seed, plans=_PLANS, tick_ms=self.tick_ms)
         return asdict(result) | {"completion_ms": result.completion_ms.tolist()}
 
 
@@ -524,7 +405,7 @@ class BoundsRun:
 
     def run(self) -> dict[str, Any]:
         """Return the bounds as they are kept."""
-        return asdict(bounds_of(self.draw.workload(), self.draw.mix))
+        return asdict(bounds_of(self.draw.workload(), self.draw.machines))
 
 
 def run_one(task: SchemeRun | BoundsRun) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle.shipped import ready_made
 from treadle_lab.minicluster.site import LOOPBACK, free_ports
-from treadle_lab.papers.graphene.jobs import Mix, arrivals, generated, shorter_percent
+from treadle_lab.papers.graphene.jobs import arrivals, generated, shorter_percent
 from treadle_lab.rows import Layout, Results, Row
 from treadle_lab.sls.play import (
     MEMORY,
@@ -141,8 +141,7 @@ def named(number: int) -> str:
 
 def dags_of(seed: int, size: Size) -> list[tuple[int, Dag]]:
     """Return the arrival of each DAG of a draw in the testbed, and the DAG to run."""
-    mix = Mix(size.nodes)
-    jobs = arrivals(generated(mix), mix, seed, size.jobs, size.load).jobs
+    jobs = arrivals(generated(size.nodes), size.nodes, seed, size.jobs, size.load).jobs
     return [(round(TIMES * job.arrival_ms), _played(named(at), job.dag)) for at, job in enumerate(jobs)]
 
 

@@ -14,9 +14,7 @@ from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOpti
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
-    levels_of,
     note_seeds,
-    one_of,
     publish,
     seeds_option,
     simulating,
@@ -85,7 +83,12 @@ def _names(systems: str) -> list[str]:
     from treadle_lab.models.workers import SYSTEMS
     from treadle_lab.papers.phoenix.central import CENTRAL
 
-    given = levels_of("--systems", systems, partial(one_of, [*SYSTEMS, "central", *CENTRAL]))
+    given, known = [part.strip() for part in systems.split(",") if part.strip()], [*SYSTEMS, "central", *CENTRAL]
+    if not given:
+        raise UserError(f"--systems: {systems!r} has no value; give some with commas between them")
+    for name in given:
+        if name not in known:
+            raise UserError(f"--systems: {name} is none; give some of {', '.join(known)}")
     return list(dict.fromkeys(one for name in given for one in (CENTRAL if name == "central" else [name])))
 
 
