@@ -103,28 +103,19 @@ TASK_CPU: Final = 1000
 TASK_MEMORY_MB: Final = 2048
 
 
-def drawn(
-    seed: int,
-    duration_s: float = DAY_S,
-    batch_rate_factor: float = 1.0,
-    *,
-    batch: Draw = BATCH,
-    service: Draw = SERVICE,
-) -> CellWorkload:
+def drawn(seed: int, duration_s: float = DAY_S, batch_rate_factor: float = 1.0) -> CellWorkload:
     """Draw the jobs that arrive in a run.
 
     Args:
         seed: of the draw
         duration_s: of the run
         batch_rate_factor: by how much batch jobs come more often
-        batch: how batch jobs are drawn
-        service: how service jobs are drawn
     """
     batches, services = np.random.SeedSequence(seed).spawn(2)
     return merged(
         [
-            _drawn(np.random.default_rng(batches), JobKind.BATCH, batch, batch.gap_s / batch_rate_factor, duration_s),
-            _drawn(np.random.default_rng(services), JobKind.SERVICE, service, service.gap_s, duration_s),
+            _drawn(np.random.default_rng(batches), JobKind.BATCH, BATCH, BATCH.gap_s / batch_rate_factor, duration_s),
+            _drawn(np.random.default_rng(services), JobKind.SERVICE, SERVICE, SERVICE.gap_s, duration_s),
         ]
     )
 
