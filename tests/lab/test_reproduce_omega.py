@@ -1,4 +1,4 @@
-"""`treadle lab reproduce omega`: comparison with the original's runs, the paper's statements."""
+"""`treadle lab reproduce omega`: comparison with the original's runs, the paper's conflicts and offers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.support.tables import rows_of
 from treadle.cli.main import run
 from treadle_lab.harness.data import OMEGA, find_data
 from treadle_lab.models.cell import JobKind
-from treadle_lab.papers.omega.comparison import Comparison, Spread, claims_of, compare, read_reference
-from treadle_lab.papers.omega.figures import FIGURES, GOOGLE_FIGURES
+from treadle_lab.papers.omega.comparison import Comparison, Spread, compare, read_reference
+from treadle_lab.papers.omega.figures import FIGURES, GOOGLE_FIGURES, left, outcomes_of, service_conflicts
 from treadle_lab.papers.omega.points import Point, run_points
 
 REFERENCE = find_data(OMEGA)
@@ -66,9 +66,13 @@ def test_all_of_the_original_s_runs_are_met_with_twenty_seeds() -> None:
 def test_what_the_paper_says_of_conflicts_and_offers() -> None:
     points = [Point(name, 500, 1.0, 10.0) for name in ("omega", "omega-seq", "omega-aon")]
     points += [Point(name, 500, 1.0, 100.0) for name in ("mesos", "omega")]
-    claims = claims_of(run_points(points, [1, 2, 3]))
-    assert [claim.claim.split()[0] for claim in claims] == ["coarse", "gang", "Mesos"]
-    assert all(claim.holds for claim in claims), claims
+    found = outcomes_of(run_points(points, [1, 2, 3]))
+    fine, coarse, gang = (service_conflicts(found[point]) for point in points[:3])
+    assert coarse > fine
+    assert gang > fine
+    offers, shared = (left(JobKind.BATCH)(found[point]) for point in points[3:])
+    assert offers > 0.01
+    assert shared < 0.002
 
 
 def test_every_architecture_runs_the_same_jobs() -> None:

@@ -12,18 +12,7 @@ import numpy as np
 
 from treadle.policy.mapreduce import WorkerPolicy
 from treadle_lab.models.cell import SAMPLE_S, JobKind, Outcome
-from treadle_lab.papers.omega.comparison import (
-    TOLERANCES,
-    Comparison,
-    Measure,
-    Outcomes,
-    busyness,
-    claims_of,
-    conflicts,
-    left,
-    outcomes_of,
-    service_conflicts,
-)
+from treadle_lab.papers.omega.comparison import TOLERANCES, Comparison
 from treadle_lab.papers.omega.points import Point, Run
 from treadle_lab.papers.omega.specialist import SETTINGS, Setting, SpecialistRun, pooled, summary
 from treadle_lab.plots import Line, Panel, panels, share_up_to
@@ -132,15 +121,9 @@ SPECIALIST: Final = {
 def results_of(
     runs: Sequence[Run], comparisons: Sequence[Comparison], specialist: Sequence[SpecialistRun], wall_s: float
 ) -> Results:
-    """Return the results of points, with the original simulator's and the paper's, and of figures 15 and 16."""
-    claims, jobs = claims_of(runs), summary(specialist)
+    """Return the results of points, with the original simulator's, and of figures 15 and 16."""
+    jobs = summary(specialist)
     others = {
-        "omega-claims": Table(
-            "The paper's statements",
-            ("claim", "paper", "here", "holds"),
-            [(each.claim, each.paper, each.ours, "yes" if each.holds else "no") for each in claims],
-            4,
-        ),
         "omega-specialist": Table(
             "MapReduce jobs with workers by policy (figures 15 and 16)",
             ("cluster", "policy", *SPECIALIST.values()),
@@ -152,7 +135,6 @@ def results_of(
         "runs": [{"seed": run.seed, **asdict(run.point), **row} for run in runs for row in run.rows()],
         "reference": [one.as_json() for one in comparisons],
         "within": float(np.mean([one.within for one in comparisons])) if comparisons else 1.0,
-        "claims": [asdict(claim) for claim in claims],
         "wall_s": wall_s,
         "specialist": jobs,
     }
@@ -166,6 +148,40 @@ def _rows(run: Run) -> Iterator[Row]:
         for figure in TOLERANCES:
             unit = "s" if figure.endswith("_s") else "1"
             yield Row(figure, str(row["scheduler"]), x, run.seed, float(row[figure]), unit)
+
+
+Outcomes = Mapping[Point, list[Outcome]]
+Measure = Callable[[Sequence[Outcome]], float]
+
+
+def outcomes_of(runs: Sequence[Run]) -> dict[Point, list[Outcome]]:
+    """Return the outcomes of all seeds by point."""
+    outcomes: dict[Point, list[Outcome]] = {}
+    for run in runs:
+        outcomes.setdefault(run.point, []).append(run.outcome)
+    return outcomes
+
+
+def conflicts(outcomes: Sequence[Outcome], first: str = "SB") -> float:
+    """Return the conflict fraction of the schedulers whose names begin with one of these letters, together."""
+    chosen = [one for outcome in outcomes for one in outcome.schedulers if one.name[0] in first]
+    successes = sum(one.successes for one in chosen)
+    return sum(one.failures for one in chosen) / successes if successes else 0.0
+
+
+def service_conflicts(outcomes: Sequence[Outcome]) -> float:
+    """Return the conflict fraction of the service scheduler, whose decisions are the long ones."""
+    return conflicts(outcomes, "S")
+
+
+def busyness(outcomes: Sequence[Outcome], first: str) -> float:
+    """Return the mean busyness of the schedulers whose names begin with a letter."""
+    return float(np.mean([one.busyness for outcome in outcomes for one in outcome.schedulers if one.name[0] == first]))
+
+
+def left(kind: JobKind) -> Measure:
+    """Return what measures the share of jobs of a kind that are left behind."""
+    return lambda outcomes: float(np.mean([outcome.unscheduled[kind] for outcome in outcomes]))
 
 
 SLO_S: Final = 30.0

@@ -51,7 +51,7 @@ def omega(
     out: ResultsOption = None,
     plot: PlotOption = None,
 ) -> None:
-    """Run Omega's architectures on one cell: waits, busyness, conflicts, next to the original's and the paper's."""
+    """Run Omega's architectures on one cell: waits, busyness, conflicts, next to the original simulator's."""
     from treadle_lab.papers.omega.figures import figures_of, plot_all, results_of
 
     is_google = workload == WorkloadName.GOOGLE
