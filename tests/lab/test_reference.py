@@ -44,12 +44,12 @@ def test_no_help_names_a_type_of_python() -> None:
 
 NO_RESULT = {
     *("install", "uninstall", "dashboard", "policy use", "policy rollback", "history export", "history delete"),
-    *("sidecar run", "sidecar warm-up", "sidecar restart", "workload convert", "lab dags", "lab results keep"),
-    *("lab results render", "minicluster start", "minicluster stop", "minicluster run", "minicluster exec"),
+    *("sidecar run", "sidecar warm-up", "sidecar restart", "workload convert", "lab dags"),
+    *("minicluster start", "minicluster stop", "minicluster run", "minicluster exec"),
     *("minicluster job", "minicluster restart-rm"),
 }
 """Commands that change something or write data in a form of its own."""
-RUNS_ANOTHER = {"lab results keep", "minicluster run", "minicluster exec"}
+RUNS_ANOTHER = {"minicluster run", "minicluster exec"}
 """Commands that leave unknown options to the one that they run."""
 
 

@@ -1,9 +1,11 @@
-"""`treadle lab results`: figures are kept with where they come from, and pages show them."""
+"""`python -m treadle_lab.docs.pages`: figures are kept with where they come from, and pages show them."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from tests.support.command_lines import parse
 
 from treadle.cli.main import run
 from treadle.errors import UserError
-from treadle_lab.docs.pages import read_rows, rendered_all
+from treadle_lab.docs.pages import read_rows, rendered_all, run_and_keep
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 INTERVAL = {"mean": 1.325, "low": 1.26, "high": 1.4}
@@ -49,13 +51,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def render(folder: Path, *more: str) -> int:
-    return run(["lab", "results", "render", "--folder", str(folder), *more])
+def render(folder: Path) -> None:
+    for page, text in rendered_all(folder).items():
+        page.write_text(text, "utf-8")
 
 
 def test_the_pages_are_up_to_date() -> None:
     for page, text in rendered_all(RESULTS).items():
-        assert page.read_text("utf-8") == text, f"{page.name}: run treadle lab results render"
+        assert page.read_text("utf-8") == text, f"{page.name}: run python -m treadle_lab.docs.pages docs/results"
 
 
 @pytest.mark.parametrize("file", sorted((RESULTS / "kept").glob("*.json")), ids=lambda file: file.stem)
@@ -86,8 +89,8 @@ def test_figures_that_are_text_stand_on_their_pages() -> None:
     assert missing == []
 
 
-def test_a_table_says_where_its_figures_come_from(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert render(folder) == 0
+def test_a_table_says_where_its_figures_come_from(folder: Path) -> None:
+    render(folder)
     page = (folder / "slearn.md").read_text()
     assert "stale" not in page
     assert (
@@ -99,18 +102,7 @@ def test_a_table_says_where_its_figures_come_from(folder: Path, capsys: pytest.C
     summary = (folder / "summary.md").read_text()
     assert "| [SLearn over 3Sigma](slearn.md) | as written | 1.56 | 1.32 | 1.26 to 1.40 |  |" in summary
     assert "not kept" not in summary
-    assert render(folder) == 0
-    assert "up to date" in capsys.readouterr().out
-
-
-def test_check_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = (folder / "slearn.md").read_text()
-    assert render(folder, "--check") == 1
-    assert (folder / "slearn.md").read_text() == before
-    assert not (folder / "summary.md").exists()
-    assert "slearn.md is not up to date" in capsys.readouterr().out
-    render(folder)
-    assert render(folder, "--check") == 0
+    assert rendered_all(folder) == {folder / "slearn.md": page, folder / "summary.md": summary}
 
 
 def test_keys_of_figures_may_have_dots(folder: Path) -> None:
@@ -119,13 +111,13 @@ def test_keys_of_figures_may_have_dots(folder: Path) -> None:
     kept["figures"]["schemes"] = {"hdrf": {"n1.1": {"median_tasks": INTERVAL}}}
     file.write_text(json.dumps(kept))
     (folder / "summary.yaml").write_text(f"{ROW}  kept: slearn\n  at: schemes.hdrf.n1.1.median_tasks\n")
-    assert render(folder) == 0
+    render(folder)
     assert "| 1.32 | 1.26 to 1.40 |" in (folder / "summary.md").read_text()
 
 
 def test_what_was_not_kept_is_marked(folder: Path) -> None:
     (folder / "summary.yaml").write_text(f'{ROW}  here: "1.33"\n  interval: 1.26 to 1.40\n')
-    assert render(folder) == 0
+    render(folder)
     summary = (folder / "summary.md").read_text()
     assert r"| 1.33 \* | 1.26 to 1.40 |" in summary
     assert "was not kept" in summary
@@ -147,27 +139,28 @@ def test_what_was_not_kept_is_marked(folder: Path) -> None:
     ],
 )
 def test_a_wrong_line_of_the_summary_or_mark_of_a_page_is_refused(
-    folder: Path, file: str, text: str, complaint: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, file: str, text: str, complaint: str
 ) -> None:
     head = ROW if file == "summary.yaml" else "# SLearn\n\n<!-- results: "
     (folder / file).write_text(f"{head}{text}\n")
-    assert render(folder) == 2
-    assert complaint in capsys.readouterr().err
+    with pytest.raises(UserError, match=re.escape(complaint)):
+        rendered_all(folder)
 
 
-def test_a_folder_without_a_summary_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert render(tmp_path) == 2
-    assert "summary.yaml: No such file or directory; name the folder" in " ".join(capsys.readouterr().err.split())
+def test_a_folder_without_a_summary_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"summary.yaml: No such file or directory; name the folder"):
+        rendered_all(tmp_path)
 
 
-def test_an_experiment_is_run_and_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_experiment_is_run_and_kept(folder: Path, tmp_path: Path) -> None:
     work = tmp_path / "dags.jsonl"
     assert run(["lab", "dags", "--seed", "1", "--out", str(work)]) == 0
-    words = ["lab", "plan", str(work), "--algorithm", "bfs"]
-    assert run(["lab", "results", "keep", "one-plan", "--folder", str(tmp_path), "--note", "busy", "--", *words]) == 0
+    words = ["one-plan", "lab", "plan", str(work), "--algorithm", "bfs"]
+    subprocess.run([sys.executable, "-m", "treadle_lab.docs.pages", str(folder), *words], check=True, timeout=300)
+    assert "stale" not in (folder / "slearn.md").read_text()
     kept = json.loads((tmp_path / "kept" / "one-plan.json").read_text())
     assert kept["command"] == f"treadle lab plan {work} --algorithm bfs"
-    assert kept["note"] == "busy"
+    assert kept["note"] == ""
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", kept["day"])
     assert "cores" in kept["machine"]
     assert kept["figures"]["rows"][0]["algorithm"] == "bfs"
@@ -176,20 +169,18 @@ def test_an_experiment_is_run_and_kept(tmp_path: Path, capfd: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["a/b", "--", "lab", "plan"], "named by letters"),
-        (["plan", "--", "lab", "plan", "x", "--out", "y"], "leave --out away"),
-        (["plan", "--", "lab", "plan", "no-such-file.jsonl"], "ended with exit code 2; nothing was kept"),
+        (["a/b", "lab", "plan"], "named by letters"),
+        (["plan", "lab", "plan", "x", "--out", "y"], "leave --out away"),
+        (["plan", "lab", "plan", "no-such-file.jsonl"], "ended with exit code 2; nothing was kept"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(
-    tmp_path: Path, words: list[str], complaint: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["lab", "results", "keep", "--folder", str(tmp_path), *words]) == 2
-    assert complaint in capfd.readouterr().err
+def test_what_cannot_be_kept_is_refused(tmp_path: Path, words: list[str], complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        run_and_keep(words[0], words[1:], tmp_path)
     assert not (tmp_path / "kept").exists()
 
 
 def test_a_file_that_is_no_kept_result_is_refused(folder: Path) -> None:
     (folder / "kept" / "slearn.json").write_text("{}")
-    with pytest.raises(UserError, match=r"slearn.json: no kept result .*; treadle lab results keep slearn"):
+    with pytest.raises(UserError, match=r"slearn.json: no kept result .*; python -m treadle_lab.docs.pages"):
         rendered_all(folder)

@@ -1,4 +1,8 @@
-"""Pages of results, from figures that are kept."""
+"""Pages of results, from figures that are kept.
+
+`python -m treadle_lab.docs.pages docs/results` writes the pages; with `NAME COMMAND...` behind it, such as
+`slearn-model lab reproduce slearn --model`, that command runs first, and its figures are kept under that name.
+"""
 
 from __future__ import annotations
 
@@ -62,14 +66,13 @@ class KeptResult:
         return f"`{self.command}`: {facts_text} ([figures]({FOLDER}/{self.name}.json))."
 
 
-def run_and_keep(name: str, arguments: Sequence[str], folder: Path, note: str = "") -> KeptResult:
-    """Run a command of ``treadle`` that has ``--out``, and keep its output.
+def run_and_keep(name: str, arguments: Sequence[str], folder: Path) -> None:
+    """Run a command of ``treadle`` that has ``--out``, and keep its output, with an empty note.
 
     Args:
         name: of the kept result
         arguments: the command, without ``--out``
         folder: of the pages; the result is in ``kept`` below it
-        note: see `KeptResult.note`
 
     Raises:
         UserError: the command fails, writes no figures, or they cannot be kept; nothing is then changed.
@@ -90,9 +93,7 @@ def run_and_keep(name: str, arguments: Sequence[str], folder: Path, note: str = 
         document = {"rows": document}
     command = " ".join(["treadle", *arguments])
     day = datetime.now(UTC).date().isoformat()
-    result = KeptResult(name, command, day, machine(), __version__, note, document)
-    _write(folder / FOLDER / f"{name}.json", result)
-    return result
+    _write(folder / FOLDER / f"{name}.json", KeptResult(name, command, day, machine(), __version__, "", document))
 
 
 def read_kept(folder: Path, name: str) -> KeptResult:
@@ -107,7 +108,7 @@ def read_kept(folder: Path, name: str) -> KeptResult:
         return KeptResult(name, **document)
     except (OSError, ValueError, TypeError) as error:
         raise UserError(
-            f"{file}: no kept result ({error}); treadle lab results keep {name} -- COMMAND writes one"
+            f"{file}: no kept result ({error}); python -m treadle_lab.docs.pages {folder} {name} COMMAND writes one"
         ) from None
 
 
@@ -132,7 +133,7 @@ PAGE: Final = "summary.md"
 TEXT_MARK: Final = "*"
 
 HEAD: Final = """\
-<!-- printed by treadle lab results render from summary.yaml and kept results: change those, not this page -->
+<!-- printed by python -m treadle_lab.docs.pages from summary.yaml and kept results: change those, not this page -->
 
 # Results at a glance
 
@@ -272,3 +273,10 @@ def rendered_all(folder: Path) -> dict[Path, str]:
     """
     pages = [page for page in sorted(folder.glob("*.md")) if _OPEN.search(page.read_text("utf-8"))]
     return {page: rendered(page) for page in pages} | {folder / PAGE: summary(folder)}
+
+
+if __name__ == "__main__":
+    if sys.argv[2:]:
+        run_and_keep(sys.argv[2], sys.argv[3:], Path(sys.argv[1]))
+    for each, text in rendered_all(Path(sys.argv[1])).items():
+        each.write_text(text, "utf-8")
