@@ -33,8 +33,6 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     "phoenix": [
         ("--systems owl", "--systems: owl is none; give some of sparrow"),
         ("--systems ,", "--systems: ',' has no value; give some"),
-        ("--systems eagle --cache kept", "--cache: is for runs of the engine, and --systems names none"),
-        ("--systems centre", "central, central-srpt, central-phoenix"),
     ],
     "slearn": [
         *((f"--on sls {more}", "leave out --dags, --model") for more in ("--dags", "--model", "--plot p")),

@@ -17,10 +17,8 @@ from treadle.constraints import ANY, parse
 from treadle.errors import UserError
 from treadle_lab.cli.lab.reproduce import phoenix
 from treadle_lab.harness.data import EAGLE, GOOGLE, find_data
-from treadle_lab.harness.runs import RunSettings as Kept
 from treadle_lab.models.worker_state import Trace, google_trace, trace_of
 from treadle_lab.models.workers import SYSTEMS, Eligible, run_workers, simulate_workers, warm_up
-from treadle_lab.papers.phoenix.central import CENTRAL, CentralRun, simulate_central
 from treadle_lab.papers.phoenix.constraints import (
     CONSTRAINED,
     KINDS,
@@ -30,7 +28,7 @@ from treadle_lab.papers.phoenix.constraints import (
     eligible_of,
     made_for,
 )
-from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup, compare, ratios_of, read_reference, run_systems
+from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup, compare, read_reference, run_systems
 
 FIELDS = [
     *("system", "trace", "slots", "faster", "seed", "class", "jobs", "mean_s", "p50_s", "p90_s", "p99_s"),
@@ -52,11 +50,9 @@ def eligible_for(trace: Trace, seed: int) -> Eligible:
     return eligible_of(trace, made_for(trace, 500, 0.5, seed))
 
 
-def run(
-    trace: Trace, wanted: TraceConstraints, *systems: str, slowdown: float = 1.25, kept: Kept | None = None
-) -> list[Run]:
+def run(trace: Trace, wanted: TraceConstraints, *systems: str, slowdown: float = 1.25) -> list[Run]:
     setup = Setup(trace, wanted.machines.slots, 1.0, lambda _: wanted, slowdown)
-    return run_systems(systems, setup, [1], settings=kept)
+    return run_systems(systems, setup, [1])
 
 
 def two_that_one_machine_serves(second: int) -> TraceConstraints:
@@ -149,40 +145,6 @@ def test_over_half_of_the_tasks_are_constrained_and_every_job_can_run() -> None:
     again = eligible_for(trace, seed=1)
     assert (again.full == eligible.full).all()
     assert (eligible_for(trace, seed=2).constrained != eligible.constrained).any()
-
-
-@pytest.mark.parametrize("name", CENTRAL)
-def test_the_engine_itself_keeps_jobs_where_they_may_run(name: str) -> None:
-    trace = replace(trace_of("made", [0.0, 1.0, 2.0], [[10.0] * 3, [200.0] * 2, [20.0]]), cutoff_s=100.0)
-    machines = Machines(4, {"isa": ["x86", "arm", "x86", ""], "rack": ["r", "r", "s", "s"]})
-    asked = {
-        0: JobConstraints(parse("isa=arm"), ANY),
-        1: JobConstraints(parse("rack=s"), ANY),
-        2: JobConstraints(ANY, parse("isa=arm")),
-    }
-    constraints = TraceConstraints(machines, asked)
-    wanted = CentralRun(name, trace, 4, constraints, eligible_of(trace, constraints), seed=1, relaxed_slowdown=1.5)
-    outcome = simulate_central(wanted)
-    assert outcome.response_s[:2] == pytest.approx([30.0, 200.0], abs=6)
-    # under srpt a soft constraint is hard; under phoenix the job may give it up, and then takes longer
-    where = [20.0 + 28.0] if name == "central-srpt" else [30.0, 30.0 + 8.0, 20.0 + 28.0]
-    assert min(abs(outcome.response_s[2] - each) for each in where) <= 8
-    assert outcome.relaxed.tolist() == [0, 0, int(outcome.response_s[2] < 40.0)]
-    assert (simulate_central(wanted).response_s == outcome.response_s).all()
-
-
-def test_central_is_the_engine_under_both_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trace = trace_of("made", [0.0, 2.0], [[10.0, 10.0], [5.0, 6.0, 5.9]])
-    wanted, kept = two_that_one_machine_serves(1), Kept(tmp_path / "kept", 1)
-    found = run(trace, wanted, *CENTRAL, "eagle-c", kept=kept)
-    assert [each.system for each in found] == [*CENTRAL, "eagle-c"]
-    assert [list(row) for each in found for row in each.rows] == [FIELDS] * sum(len(each.rows) for each in found)
-    for each in found:
-        assert each.figure("short-constrained", "mean_s") == pytest.approx((20 + 16) / 2, abs=4)
-    assert "central-srpt/central-phoenix short p99_s" in {row.series for row in ratios_of(found)}
-    monkeypatch.setattr("treadle_lab.papers.phoenix.central.simulate_central", None)  # what is kept does not run
-    again = run(trace, wanted, *CENTRAL, kept=kept)
-    assert [each.rows for each in again] == [each.rows for each in found[:2]]
 
 
 def test_a_relaxed_slowdown_is_how_much_longer_a_relaxed_task_runs() -> None:

@@ -470,14 +470,14 @@ class Outcome:
         response_s: of each job, from its arrival to the end of its last task.
         queued_s: of each task, from its job's arrival to its start.
         relaxed: of each job, tasks that ran where one of their soft constraints is not met.
-        reordered: of each job, tasks taken instead of SRPT's choice; None if not counted.
+        reordered: of each job, tasks taken instead of SRPT's choice.
         cpu_s: processor time of the run, without making its tables.
     """
 
     response_s: F64
     queued_s: F64
     relaxed: I32
-    reordered: I32 | None
+    reordered: I32
     cpu_s: float
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from treadle.constraints import ANY, Conjunction, Predicate, conjunction
+from treadle.constraints import Conjunction, Predicate, conjunction
 from treadle.errors import UserError
 from treadle_lab.models.worker_state import Trace
 from treadle_lab.models.workers import Eligible, Groups
@@ -32,24 +32,6 @@ class Machines:
         self.slots = slots
         self._columns = {name: np.unique(np.array(column), return_inverse=True) for name, column in columns.items()}
         self._known: dict[Predicate, Flags] = {}
-
-    @property
-    def names(self) -> list[str]:
-        """Return the attributes."""
-        return list(self._columns)
-
-    @property
-    def codes(self) -> npt.NDArray[np.int64]:
-        """Return (machine, attribute): equal numbers where values are equal."""
-        return np.stack([codes for _, codes in self._columns.values()], axis=1)
-
-    def as_lists(self) -> dict[str, Any]:
-        """Return the different values of each attribute, and which of them each machine has, as JSON takes it."""
-        return {name: [values.tolist(), codes.tolist()] for name, (values, codes) in self._columns.items()}
-
-    def of(self, machine: int) -> dict[str, str]:
-        """Return what a machine has, by attribute; empty where it has none."""
-        return {name: str(values[codes[machine]]) for name, (values, codes) in self._columns.items()}
 
     def meeting(self, wanted: Conjunction) -> Flags:
         """Return for each machine whether it meets a conjunction."""
@@ -74,9 +56,6 @@ class JobConstraints:
 
     hard: Conjunction
     soft: Conjunction
-
-
-ANYTHING: Final = JobConstraints(ANY, ANY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,18 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.errors import UserError, percent
-from treadle_lab.harness.runs import RunSettings
 from treadle_lab.models.kernels import Progress, on_all_cores
 from treadle_lab.models.worker_state import Trace
 from treadle_lab.models.workers import RELAXED_SLOWDOWN, SYSTEMS, Eligible, Outcome, simulate_workers, warm_up
-from treadle_lab.papers.phoenix.central import CENTRAL, CentralRun, run_central
 from treadle_lab.papers.phoenix.constraints import CONSTRAINED, KINDS, TraceConstraints, eligible_of
 from treadle_lab.plots import Line, Panel, panels, share_up_to
 from treadle_lab.rows import RATIO, Layout, Results, Row, Table
 
 Flags = npt.NDArray[np.bool_]
 ClassRow = dict[str, Any]
-"""A class of jobs of a run; ``reordered`` is None if not counted."""
+"""A class of jobs of a run."""
 
 CLASSES: Final = ("short", "long", "short-constrained", "short-unconstrained")
 
@@ -79,63 +77,31 @@ def classes(trace: Trace, constrained: Flags) -> Mapping[str, Flags]:
 
 
 def run_systems(
-    names: Sequence[str],
-    setup: Setup,
-    seeds: Sequence[int],
-    progress: Progress | None = None,
-    settings: RunSettings | None = None,
+    names: Sequence[str], setup: Setup, seeds: Sequence[int], progress: Progress | None = None
 ) -> list[Run]:
     """Run each system with each seed, which gives the same constraints for all systems.
 
     Args:
-        names: of systems, those of the engine itself among them
+        names: of systems
         setup: the setup
         seeds: of constraints and draws
-        progress: called with the runs that have ended, those of the engine last and by themselves
-        settings: where runs of the engine are kept, and how many run at a time
+        progress: called with the runs that have ended
 
     Returns:
         Runs by system, then seed.
     """
-    central = [name for name in names if name in CENTRAL]
     eligible = lru_cache(maxsize=4)(lambda seed: eligible_of(setup.trace, setup.wanted(seed)))
-    wanted = [(seed, name) for seed in seeds for name in names if name not in central]
-    if wanted:
-        warm_up()
+    wanted = [(seed, name) for seed in seeds for name in names]
+    warm_up()
     done = on_all_cores(lambda one: _run(setup, eligible(one[0]), *one, keep=one[0] == seeds[0]), wanted, progress)
-    done += _run_central(central, setup, seeds, progress, settings)
     found = {(run.system, run.seed): run for run in done}
     return [found[name, seed] for name in names for seed in seeds]
 
 
-def _run_central(
-    names: Sequence[str], setup: Setup, seeds: Sequence[int], progress: Progress | None, settings: RunSettings | None
-) -> list[Run]:
-    """Run the engine itself."""
-    if not names:
-        return []
-    runs = []
-    for seed in seeds:
-        wanted = setup.wanted(seed)
-        eligible = eligible_of(setup.trace, wanted)
-        runs += [
-            CentralRun(name, setup.trace, setup.slots, wanted, eligible, seed, setup.relaxed_slowdown) for name in names
-        ]
-    outcomes = run_central(runs, progress, settings)
-    return [
-        _figures(setup, run.eligible, run.seed, run.name, outcome, keep=run.seed == seeds[0])
-        for run, outcome in zip(runs, outcomes, strict=True)
-    ]
-
-
 def _run(setup: Setup, eligible: Eligible, seed: int, name: str, *, keep: bool) -> Run:
-    system, trace = SYSTEMS[name], setup.trace
-    outcome = simulate_workers(system, trace, setup.slots, eligible, seed=seed, relaxed_slowdown=setup.relaxed_slowdown)
-    return _figures(setup, eligible, seed, name, outcome, keep=keep)
-
-
-def _figures(setup: Setup, eligible: Eligible, seed: int, name: str, outcome: Outcome, *, keep: bool) -> Run:
     """Return a run with a row for each class of jobs that there is."""
+    slowdown = setup.relaxed_slowdown
+    outcome = simulate_workers(SYSTEMS[name], setup.trace, setup.slots, eligible, seed=seed, relaxed_slowdown=slowdown)
     trace = setup.trace
     load = trace.offered_load(setup.slots)
     rows: list[ClassRow] = []
@@ -160,7 +126,7 @@ def _figures(setup: Setup, eligible: Eligible, seed: int, name: str, outcome: Ou
                 "queueing_p99_s": float(np.percentile(queued_s, 99)),
                 "offered_load": load,
                 "relaxed": int(outcome.relaxed[jobs].sum()),
-                "reordered": None if outcome.reordered is None else int(outcome.reordered[jobs].sum()),
+                "reordered": int(outcome.reordered[jobs].sum()),
                 "cpu_s": round(outcome.cpu_s, 3),
             }
         )
@@ -303,8 +269,6 @@ CLAIMS: Final = (
             ("long", "p90_s"),
         )
     ),
-    *(Claim("central-srpt", "central-phoenix", kind, "p99_s") for kind in CLASSES),
-    *(Claim("eagle-c", name, kind, "p99_s") for name in CENTRAL for kind in CLASSES),
     Claim("eagle-c", "eagle", "short", "p99_s", 1.7),
     Claim("eagle-c", "eagle", "short", "queueing_p99_s", 2.0, 2.5),
     Claim("hawk-c", "hawk", "short", "p99_s", 20.0),

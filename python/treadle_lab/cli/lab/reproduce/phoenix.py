@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from treadle.cli._console import OutputPaths, note
-from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOption, ResultsOption
+from treadle.cli._options import Output, OutputOption, PlotOption, ResultsOption
 from treadle.errors import UserError
-from treadle_lab.cli._experiments import (
-    CacheOption,
-    note_seeds,
-    publish,
-    seeds_option,
-    simulating,
-)
+from treadle_lab.cli._experiments import note_seeds, publish, seeds_option, simulating
 
 if TYPE_CHECKING:
-    from treadle_lab.harness.runs import RunSettings
     from treadle_lab.models.worker_state import Trace
     from treadle_lab.papers.phoenix.experiment import Comparison, Run, Setup
 
@@ -37,9 +29,7 @@ DEFAULT_SYSTEMS = "sparrow,hawk,eagle,sparrow-c,hawk-c,eagle-c,phoenix,one-queue
 
 @app.command()
 def phoenix(
-    systems: Annotated[
-        str, typer.Option(help="Systems, separated by commas; central: Treadle's engine, which takes minutes a run.")
-    ] = DEFAULT_SYSTEMS,
+    systems: Annotated[str, typer.Option(help="Systems, separated by commas.")] = DEFAULT_SYSTEMS,
     slots: Annotated[int, typer.Option(min=1, max=1_000_000, help="Workers.")] = SLOTS,
     faster: Annotated[float, typer.Option(min=0.001, max=1000.0, help="Divides arrival times.")] = 1.0,
     relaxed_slowdown: Annotated[
@@ -52,8 +42,6 @@ def phoenix(
     seed: Annotated[
         int, typer.Option(min=0, help="The first draw's seed; constraints were calibrated on 1 to 10.")
     ] = FIRST_SEED,
-    cache: CacheOption = None,
-    processes: ProcessesOption = 0,
     output: OutputOption = Output.TABLE,
     out: ResultsOption = None,
     plot: PlotOption = None,
@@ -62,15 +50,14 @@ def phoenix(
     from treadle_lab.papers.phoenix.experiment import calibration, plot_phoenix, results_of, run_systems
 
     names = _names(systems)
-    settings = _run_settings(names, cache, processes)
     count = seeds or (2 if quick else SEEDS)
     places = OutputPaths(output=output, out=out, plot=plot)
     places.check()
     setup = _setup(_trace().faster(faster), slots, faster, step or (QUICK_STEP if quick else 1))
     setup = replace(setup, relaxed_slowdown=relaxed_slowdown)
     seeds_ = range(seed, seed + count)
-    with simulating(cache, what="runs") as progress:
-        runs = run_systems(names, setup, seeds_, progress, settings)
+    with simulating(None, what="runs") as progress:
+        runs = run_systems(names, setup, seeds_, progress)
     results = results_of(runs, comparisons := _comparisons(runs), setup, calibration())
     publish(results, places, partial(plot_phoenix, runs, setup))
     note_seeds(seeds_)
@@ -81,15 +68,14 @@ def phoenix(
 
 def _names(systems: str) -> list[str]:
     from treadle_lab.models.workers import SYSTEMS
-    from treadle_lab.papers.phoenix.central import CENTRAL
 
-    given, known = [part.strip() for part in systems.split(",") if part.strip()], [*SYSTEMS, "central", *CENTRAL]
+    given = list(dict.fromkeys(part.strip() for part in systems.split(",") if part.strip()))
     if not given:
         raise UserError(f"--systems: {systems!r} has no value; give some with commas between them")
     for name in given:
-        if name not in known:
-            raise UserError(f"--systems: {name} is none; give some of {', '.join(known)}")
-    return list(dict.fromkeys(one for name in given for one in (CENTRAL if name == "central" else [name])))
+        if name not in SYSTEMS:
+            raise UserError(f"--systems: {name} is none; give some of {', '.join(SYSTEMS)}")
+    return given
 
 
 def _trace() -> Trace:
@@ -111,21 +97,6 @@ def _setup(jobs: Trace, slots: int, faster: float, step: int) -> Setup:
 
     jobs, slots = jobs.every(step), max(1, slots // step)
     return Setup(jobs, slots, faster, lambda seed: made_for(jobs, slots, SUPPLY, seed))
-
-
-def _run_settings(names: list[str], cache: Path | None, processes: int) -> RunSettings:
-    """Return how runs of the engine are to be run.
-
-    Raises:
-        UserError: options are given for them, and there are none.
-    """
-    from treadle_lab.harness.runs import RunSettings
-    from treadle_lab.papers.phoenix.central import CENTRAL
-
-    for option, value in (("--cache", cache), ("--processes", processes)):
-        if value and not any(name in CENTRAL for name in names):
-            raise UserError(f"{option}: is for runs of the engine, and --systems names none (central); leave it out")
-    return RunSettings(cache, processes)
 
 
 def _comparisons(runs: list[Run]) -> list[Comparison]:
