@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, TaskID
 
 from treadle.cli import _console
 from treadle.cli._console import COMPILING, INTERRUPTED, counted_progress, note, say, steps
@@ -53,13 +52,6 @@ def going_on(cache: Path | None) -> Iterator[None]:
         )
         note(f"stopped; {kept}", "red")
         raise typer.Exit(INTERRUPTED) from None
-
-
-def compiling_task(bar: Progress) -> TaskID:
-    """Add a bar that shows compilation, until it gets another text; a log gets one line."""
-    if not bar.console.is_terminal:
-        say(bar.console, COMPILING)
-    return bar.add_task("compiling, or reading compiled code", total=None)
 
 
 Command = Callable[..., None]
@@ -197,7 +189,9 @@ def simulating(
         what: the words next to the bar
     """
     with going_on(cache), counted_progress("runs") as bar:
-        task = compiling_task(bar)
+        if not bar.console.is_terminal:
+            say(bar.console, COMPILING)
+        task = bar.add_task("compiling, or reading compiled code", total=None)
         for each in settings:
             from treadle.simulator.simulation import warm_up  # only here: it imports numba
 

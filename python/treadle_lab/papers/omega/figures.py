@@ -93,11 +93,6 @@ FIGURES: Final = sweeps(500, 5_000)
 GOOGLE_FIGURES: Final = sweeps(12_500, 12_500, (*_FACTORS, 16.0, 24.0, 32.0))
 
 
-def figures_of(workload: str) -> dict[str, Figure]:
-    """Return the figures of a workload, "reference" or "google"."""
-    return GOOGLE_FIGURES if workload == "google" else FIGURES
-
-
 LAYOUTS: Final = {
     "omega-points": Layout(
         "Means over seeds", ("architecture", "machines", "rate", "t_job", "t_task", "t_job of batch", "scheduler")
@@ -188,15 +183,13 @@ SLO_S: Final = 30.0
 """A usual objective for waits (section 4)."""
 
 
-def plot_all(
+def plot_omega(
     runs: Sequence[Run], specialist: Sequence[SpecialistRun], figures: Mapping[str, Figure], name: str, folder: Path
 ) -> list[Path]:
-    """Draw the figures of which every point was run, and figures 15 and 16 if they were; return the files."""
-    return plot_omega(runs, figures, folder, name) + (plot_specialist(specialist, folder) if specialist else [])
+    """Draw the figures of which every point was run, and figures 15 and 16 if they were.
 
-
-def plot_omega(runs: Sequence[Run], figures: Mapping[str, Figure], folder: Path, name: str = "omega") -> list[Path]:
-    """Draw the figures of which every point was run; return the files, whose names begin with `name`."""
+    Return the files, whose names begin with ``name``.
+    """
     outcomes, files = outcomes_of(runs), []
     for number, figure in figures.items():
         points = next((some for some in (figure.points, figure.quick) if set(some) <= set(outcomes)), None)
@@ -206,7 +199,7 @@ def plot_omega(runs: Sequence[Run], figures: Mapping[str, Figure], folder: Path,
         title = f"Omega, figure {number}: {figure.title}{jobs}"
         file, found = folder / f"{name}-figure-{number}.png", {point: outcomes[point] for point in points}
         files.append(panels(_PANELS[number](found), file, title))
-    return files
+    return [*files, *(plot_specialist(specialist, folder) if specialist else ())]
 
 
 def _wait(kind: JobKind) -> Measure:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,10 +11,6 @@ from treadle.cli._console import OutputPaths, note
 from treadle.cli._options import Output, OutputOption, PlotOption, ResultsOption
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import note_seeds, publish, seeds_option, simulating
-
-if TYPE_CHECKING:
-    from treadle_lab.models.worker_state import Trace
-    from treadle_lab.papers.phoenix.experiment import Comparison, Run, Setup
 
 app = typer.Typer()
 
@@ -47,20 +42,32 @@ def phoenix(
     plot: PlotOption = None,
 ) -> None:
     """Compare schedulers of worker queues on Google's jobs of 2011, with and without constraints, and the paper."""
-    from treadle_lab.papers.phoenix.experiment import calibration, plot_phoenix, results_of, run_systems
+    from treadle_lab.harness.data import EAGLE, GOOGLE, find_data, given_or_default
+    from treadle_lab.models.worker_state import google_trace
+    from treadle_lab.papers.phoenix import experiment
+    from treadle_lab.papers.phoenix.constraints import made_for
 
     names = _names(systems)
-    count = seeds or (2 if quick else SEEDS)
     places = OutputPaths(output=output, out=out, plot=plot)
     places.check()
-    setup = _setup(_trace().faster(faster), slots, faster, step or (QUICK_STEP if quick else 1))
-    setup = replace(setup, relaxed_slowdown=relaxed_slowdown)
-    seeds_ = range(seed, seed + count)
+    trace = google_trace(given_or_default(None, GOOGLE, note))
+    note(
+        f"{trace.name}: {len(trace):,} jobs, {len(trace.duration_s):,} tasks; long above a mean of {trace.cutoff_s} s, "
+        f"on the last {trace.long_percent:g} % of workers"
+    )
+    every = step or (QUICK_STEP if quick else 1)
+    jobs, workers = trace.faster(faster).every(every), max(1, slots // every)
+    setup = experiment.Setup(
+        jobs, workers, faster, lambda draw: made_for(jobs, workers, experiment.SUPPLY, draw), relaxed_slowdown
+    )
+    draws = range(seed, seed + (seeds or (2 if quick else SEEDS)))
     with simulating(None, what="runs") as progress:
-        runs = run_systems(names, setup, seeds_, progress)
-    results = results_of(runs, comparisons := _comparisons(runs), setup, calibration())
-    publish(results, places, partial(plot_phoenix, runs, setup))
-    note_seeds(seeds_)
+        runs = experiment.run_systems(names, setup, draws, progress)
+    original = find_data(EAGLE)
+    comparisons = [] if original is None else experiment.compare(runs, experiment.read_reference(original))
+    results = experiment.results_of(runs, comparisons, setup, experiment.calibration())
+    publish(results, places, partial(experiment.plot_phoenix, runs, setup))
+    note_seeds(draws)
     if comparisons:
         inside = f"{sum(one.within for one in comparisons)} of {len(comparisons)}"
         note(f"{inside} figures of the original simulator's are within their tolerance")
@@ -76,32 +83,3 @@ def _names(systems: str) -> list[str]:
         if name not in SYSTEMS:
             raise UserError(f"--systems: {name} is none; give some of {', '.join(SYSTEMS)}")
     return given
-
-
-def _trace() -> Trace:
-    from treadle_lab.harness.data import GOOGLE, given_or_default
-    from treadle_lab.models.worker_state import google_trace
-
-    trace = google_trace(given_or_default(None, GOOGLE, note))
-    note(
-        f"{trace.name}: {len(trace):,} jobs, {len(trace.duration_s):,} tasks; long above a mean of {trace.cutoff_s} s, "
-        f"on the last {trace.long_percent:g} % of workers"
-    )
-    return trace
-
-
-def _setup(jobs: Trace, slots: int, faster: float, step: int) -> Setup:
-    """Return the setup of runs with generated constraints."""
-    from treadle_lab.papers.phoenix.constraints import made_for
-    from treadle_lab.papers.phoenix.experiment import SUPPLY, Setup
-
-    jobs, slots = jobs.every(step), max(1, slots // step)
-    return Setup(jobs, slots, faster, lambda seed: made_for(jobs, slots, SUPPLY, seed))
-
-
-def _comparisons(runs: list[Run]) -> list[Comparison]:
-    from treadle_lab.harness.data import EAGLE, find_data
-    from treadle_lab.papers.phoenix.experiment import compare, read_reference
-
-    place = find_data(EAGLE)
-    return [] if place is None else compare(runs, read_reference(place))
