@@ -28,11 +28,9 @@ from treadle_lab.papers.graphene.jobs import (
     SchemeRun,
     gaps_percent,
     higher_percent,
-    mean_shorter,
-    median_shorter,
     result_of,
     run_one,
-    throughput_higher,
+    shorter_percent,
 )
 from treadle_lab.plots import Panel, panels, share_up_to
 from treadle_lab.rows import Layout, Results, Row
@@ -161,18 +159,16 @@ Measure = Callable[[Result, Result], float]
 """Combines a scheme's result with the baseline's."""
 
 
-def _gap_median(ours: Result, base: Result) -> float:
-    return float(np.median(gaps_percent(ours, base)))
-
-
 ONLINE: Mapping[str, tuple[Measure, float | None]] = {
-    "median shorter than": (median_shorter, MEDIAN_SHORTER_PERCENT),
-    "median gap to": (_gap_median, HALF_SHORTER_PERCENT),
-    "mean shorter than": (mean_shorter, None),
+    "median shorter than": (lambda ours, base: shorter_percent(ours.median_s, base.median_s), MEDIAN_SHORTER_PERCENT),
+    "median gap to": (lambda ours, base: float(np.median(gaps_percent(ours, base))), HALF_SHORTER_PERCENT),
+    "mean shorter than": (lambda ours, base: shorter_percent(ours.mean_s, base.mean_s), None),
 }
 """Measures of jobs that arrive, in percent of a baseline, with the paper's figure of Graphene over breadth first."""
 THROUGHPUT = "throughput over"
-BATCH: Mapping[str, tuple[Measure, float | None]] = {THROUGHPUT: (throughput_higher, THROUGHPUT_HIGHER_PERCENT)}
+BATCH: Mapping[str, tuple[Measure, float | None]] = {
+    THROUGHPUT: (lambda ours, base: higher_percent(ours.makespan_ms, base.makespan_ms), THROUGHPUT_HIGHER_PERCENT)
+}
 
 LAYOUTS = {
     "graphene-online": Layout("Completion times against each baseline", ("workload", "")),

@@ -228,21 +228,6 @@ class Result:
         return float(self.completion_ms.mean()) / 1000.0
 
 
-def median_shorter(ours: Result, base: Result) -> float:
-    """Return by how many percent the median completion time is shorter."""
-    return shorter_percent(ours.median_s, base.median_s)
-
-
-def mean_shorter(ours: Result, base: Result) -> float:
-    """Return by how many percent the mean completion time is shorter."""
-    return shorter_percent(ours.mean_s, base.mean_s)
-
-
-def throughput_higher(ours: Result, base: Result) -> float:
-    """Return by how many percent the throughput of a batch is higher."""
-    return higher_percent(ours.makespan_ms, base.makespan_ms)
-
-
 def gaps_percent(ours: Result, theirs: Result) -> F64:
     """Return the paper's improvement of each job: the gap in completion time over the completion time compared with."""
     return np.asarray(100.0 * (1.0 - ours.completion_ms / theirs.completion_ms))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -48,19 +48,12 @@ MEMORY_DOMINANT: Final = 2 / 3
 nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """Tasks of the sample's jobs, by the rules of `treadle.workload.clusters`: it has only bytes."""
-
-    small: tuple[int, ...]
-    large: tuple[int, ...]
-
-
 @lru_cache(maxsize=2)
-def _sizes(sample: Path) -> _Sizes:
+def _sizes(sample: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the tasks of the sample's small and large jobs, by the rules of `treadle.workload.clusters`."""
     tasks = [sum(stage.tasks for stage in swim_stages(job)) for job in swim_jobs(sample)]
     small = tuple(count for count in tasks if count <= LARGE)
-    return _Sizes(small, tuple(count for count in tasks if LARGE < count <= TASKS_MAX))
+    return small, tuple(count for count in tasks if LARGE < count <= TASKS_MAX)
 
 
 def queues_of(capacity: Mapping[str, float] | None = None) -> dict[str, Any]:
@@ -87,10 +80,10 @@ def schedule(sample: Path, seed: int) -> Workload:
     Raises:
         WorkloadError: a line of the sample is wrong.
     """
-    sizes, chance = _sizes(sample), np.random.default_rng((seed, 52))
-    places = _dealt(_drawn(chance, sizes.small, JOBS - LARGE_JOBS), LEAVES)
-    places += _dealt(_drawn(chance, sizes.large, LARGE_JOBS), LARGE_LEAVES)
+    (small, large), chance = _sizes(sample), np.random.default_rng((seed, 52))
+    places = _dealt(chance, small, JOBS - LARGE_JOBS, LEAVES) + _dealt(chance, large, LARGE_JOBS, LARGE_LEAVES)
     arrivals_ms = np.sort(chance.uniform(0, 1000 * ARRIVE_S, JOBS)).astype(np.int64)
+    spread = np.log(1.0 + VARIATION**2)
     jobs = []
     for number, place in enumerate(chance.permutation(JOBS)):
         tasks, leaf = places[place]
@@ -98,44 +91,20 @@ def schedule(sample: Path, seed: int) -> Workload:
         if tasks <= LARGE and chance.random() < MEMORY_DOMINANT:
             memory_mb = LARGE_DEMAND_MB
         demand = {"memory-mb": memory_mb, "gpu" if leaf == GPU_LEAF else "vcores": 1}
-        arrival_ms = int(arrivals_ms[number] - arrivals_ms[0])
-        jobs.append(bag_of_tasks(chance, f"job{number}", arrival_ms, leaf, tasks, demand))
+        times_s = MEAN_S * chance.lognormal(-spread / 2, np.sqrt(spread), tasks)
+        times_ms = np.maximum(1, np.rint(1000 * times_s)).astype(np.int64)
+        stage = Stage(0, tasks, int(times_ms.mean()), demand, durations_ms=times_ms)
+        name, arrival_ms = f"job{number}", int(arrivals_ms[number] - arrivals_ms[0])
+        jobs.append(Job(name, arrival_ms, Dag(name, (stage,)), Framework.MAPREDUCE, queue=queue_of(leaf)))
     return arranged(jobs)
 
 
-def _drawn(chance: np.random.Generator, sizes: tuple[int, ...], count: int) -> list[int]:
-    return [int(size) for size in chance.choice(sizes, count, replace=False)]
-
-
-def _dealt(sizes: list[int], leaves: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Return each size with a leaf, the leaves in turn."""
-    return [(size, leaves[at % len(leaves)]) for at, size in enumerate(sizes)]
-
-
-def bag_of_tasks(
-    chance: np.random.Generator, name: str, arrival_ms: int, leaf: str, tasks: int, demand: Mapping[str, float]
-) -> Job:
-    """Return a job of a leaf whose tasks all want the same and wait for nothing; how long they take is drawn."""
-    times_ms = _durations_ms(chance, tasks)
-    stage = Stage(0, tasks, int(times_ms.mean()), demand, durations_ms=times_ms)
-    return Job(name, arrival_ms, Dag(name, (stage,)), Framework.MAPREDUCE, queue=queue_of(leaf))
-
-
-def with_demands(workload: Workload, demand_of: Callable[[Mapping[str, float]], Mapping[str, float]]) -> Workload:
-    """Return jobs whose tasks request ``demand_of`` their demands, with the same durations."""
-
-    def asking(job: Job) -> Job:
-        stages = tuple(replace(stage, demand=demand_of(stage.demand)) for stage in job.dag.stages)
-        return replace(job, dag=replace(job.dag, stages=stages))
-
-    return arranged(map(asking, workload.jobs))
-
-
-def _durations_ms(chance: np.random.Generator, tasks: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Draw how long the tasks of a job take."""
-    spread = np.log(1.0 + VARIATION**2)
-    drawn_s = MEAN_S * chance.lognormal(-spread / 2, np.sqrt(spread), tasks)
-    return np.maximum(1, np.rint(1000 * drawn_s)).astype(np.int64)
+def _dealt(
+    chance: np.random.Generator, sizes: tuple[int, ...], count: int, leaves: tuple[str, ...]
+) -> list[tuple[int, str]]:
+    """Draw sizes; return each with a leaf, the leaves in turn."""
+    drawn = chance.choice(sizes, count, replace=False)
+    return [(int(size), leaves[at % len(leaves)]) for at, size in enumerate(drawn)]
 
 
 NODES: Final = 50
@@ -196,22 +165,21 @@ def run_scheme(wanted: SchemeRun) -> dict[str, Any]:
     run = simulate(scenario().with_jobs(jobs), settings_of(wanted.scheme), wanted.seed, check=False)
     if not bool((run.jobs["state"] == "done").all()):
         raise UserError(f"{wanted.title}: jobs are left undone")
-    response_s = {leaf: float(run.completion_s[_of(run, leaf)].mean()) for leaf in LEAVES}
+    queues = np.array(_queues(run), object)
+    response_s = {leaf: float(run.completion_s[queues == queue_of(leaf)].mean()) for leaf in LEAVES}
     end_s = float(run.jobs["end_ms"].max()) / 1000
     tasks = {leaf: value if np.isfinite(value) else None for leaf, value in medians(run).items()}
     return {"median_tasks": tasks, "response_s": response_s, "end_s": end_s}
 
 
-def _of(run: Run, leaf: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which jobs are a leaf's."""
-    queues = np.array([str(queue).rpartition(".")[2] for queue in run.jobs["queue"]], object)
-    return np.asarray(queues == queue_of(leaf))
+def _queues(run: Run) -> list[str]:
+    """Return each job's queue, by `queue_of`."""
+    return [str(queue).rpartition(".")[2] for queue in run.jobs["queue"]]
 
 
 def medians(run: Run) -> dict[str, float]:
     """Return how many tasks run at a time in each leaf, by `medians_of`."""
-    queues = [str(queue).rpartition(".")[2] for queue in run.jobs["queue"]]
-    jobs = JobSpans(queues, run.jobs["arrival_ms"], run.jobs["end_ms"])
+    jobs = JobSpans(_queues(run), run.jobs["arrival_ms"], run.jobs["end_ms"])
     return medians_of(jobs, run.tasks["job"], run.tasks["start_ms"], run.tasks["end_ms"])
 
 
@@ -314,18 +282,22 @@ def rows_of(found: Found, titles: Mapping[str, str] = TITLES, beside: str = "") 
     return rows
 
 
-def papers_rows(figure: str, series: str, values: Sequence[float]) -> list[Row]:
-    """Return the paper's values for each leaf."""
+def add_papers_rows(rows: dict[str, list[Row]], gains: Mapping[str, tuple[int, ...]]) -> None:
+    """Add the paper's values for each leaf; ``gains`` are those of H-DRF, by the scheme that they are over."""
+    for name, values in (*PAPER_TASKS.items(), ("stock", PAPER_STOCK)):
+        rows["hdrf-tasks"] += _papers_rows("tasks", f"paper, {PAPER_NAMES[name]}", values)
+    for name, values in gains.items():
+        rows["hdrf-responses"] += _papers_rows("response", f"paper, gain of H-DRF over {PAPER_NAMES[name]} (%)", values)
+
+
+def _papers_rows(figure: str, series: str, values: tuple[int, ...]) -> list[Row]:
     return [Row(figure, series, leaf, 0, value, "1") for leaf, value in zip(LEAVES, values, strict=True)]
 
 
 def results_of(found: Found) -> Results:
     """Return figures by scheme and leaf."""
     rows = rows_of(found)
-    for name, values in (*PAPER_TASKS.items(), ("stock", PAPER_STOCK)):
-        rows["hdrf-tasks"] += papers_rows("tasks", f"paper, {PAPER_NAMES[name]}", values)
-    gain = f"paper, gain of H-DRF over {PAPER_NAMES['naive']} (%)"
-    rows["hdrf-responses"] += papers_rows("response", gain, PAPER_GAIN)
+    add_papers_rows(rows, {"naive": PAPER_GAIN})
     return Results(LAYOUTS, rows, {"section": "5.2", **facts_of(found)})
 
 

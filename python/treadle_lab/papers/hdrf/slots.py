@@ -8,6 +8,7 @@ has, all of them slow down by the cube of the ratio (`THRASHING`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from treadle.errors import UserError
 from treadle.simulate import Scenario, simulate
-from treadle.workload.job import Workload
+from treadle.workload.job import Job, Workload, arranged
 from treadle_lab.harness.runs import content_of, digest_of
 from treadle_lab.papers.hdrf.facebook import (
     HDRF,
@@ -27,7 +28,6 @@ from treadle_lab.papers.hdrf.facebook import (
     queues_of,
     schedule,
     settings_of,
-    with_demands,
 )
 from treadle_lab.rows import Layout, Results, Row
 
@@ -79,7 +79,13 @@ def _jobs(sample: Path, scheme: str, seed: int) -> Workload:
     jobs = schedule(sample, seed)
     if scheme not in SLOTS:
         return jobs
-    return with_demands(jobs, lambda demand: {SLOT: 1.0, MEMORY: demand[MEMORY]})
+
+    def asking(job: Job) -> Job:
+        (stage,) = job.dag.stages
+        stage = replace(stage, demand={SLOT: 1.0, MEMORY: stage.demand[MEMORY]})
+        return replace(job, dag=replace(job.dag, stages=(stage,)))
+
+    return arranged(map(asking, jobs.jobs))
 
 
 def run_slots(wanted: SlotRun) -> dict[str, Any]:

@@ -21,14 +21,11 @@ from treadle_lab.papers.hdrf.facebook import (
     NODES,
     PAPER_GAIN,
     PAPER_GAIN_STOCK,
-    PAPER_NAMES,
-    PAPER_STOCK,
-    PAPER_TASKS,
     TITLES,
     Found,
     JobSpans,
+    add_papers_rows,
     medians_of,
-    papers_rows,
     queue_of,
     rows_of,
     schedule,
@@ -158,7 +155,6 @@ def run_draw(sample: Path, seed: int, turn: int, player: Player) -> ShownDraw:
 
 SIMULATED: Final[Mapping[str, str]] = {HDRF: HDRF, NAIVE: NAIVE, STOCK: "capacity"}
 """The simulator's schemes for those of the testbed. Its `capacity` orders queues only (`facebook.SHARES`)."""
-_PAPER_GAIN: Final = {NAIVE: PAPER_GAIN, "stock": PAPER_GAIN_STOCK}
 
 
 def results_of(draws: Sequence[ShownDraw], simulated: Found) -> Results:
@@ -171,10 +167,6 @@ def results_of(draws: Sequence[ShownDraw], simulated: Found) -> Results:
         rows_of(own, beside=", in the simulator"),
     )
     rows = {name: rows[name] + beside[name] for name in LAYOUTS}
-    for name, values in (*PAPER_TASKS.items(), ("stock", PAPER_STOCK)):
-        rows["hdrf-tasks"] += papers_rows("tasks", f"paper, {PAPER_NAMES[name]}", values)
-    for name, values in _PAPER_GAIN.items():
-        gain = f"paper, gain of H-DRF over {PAPER_NAMES[name]} (%)"
-        rows["hdrf-responses"] += papers_rows("response", gain, values)
+    add_papers_rows(rows, {NAIVE: PAPER_GAIN, "stock": PAPER_GAIN_STOCK})
     facts = {"section": "5.2", "times": TIMES, "heartbeat_ms": HEARTBEAT_MS, **found_facts(played), **facts_of(draws)}
     return Results(LAYOUTS, rows, facts, {"testbed-pace": pace_table(draws)})
