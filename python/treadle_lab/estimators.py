@@ -90,8 +90,6 @@ ERROR_MAX: Final = 2.0
 PRIOR_WEIGHT: Final = 1.0
 """Weight of the error of all experts of a kind, in predictions of one expert."""
 THIN_LIMIT: Final = 3
-GROUPS_MAX: Final = 200_000
-"""Values of all features together; beyond it the one not seen for longest is forgotten."""
 VARIATION: Final = 0.5
 """The coefficient of variation within a job before any was seen."""
 VARIATIONS_KEPT: Final = 128
@@ -150,7 +148,7 @@ class _Group:
 
 
 class History:
-    """Earlier jobs. It is bounded, and depends on nothing but the order in which they are added."""
+    """Earlier jobs: it depends on nothing but the order in which they are added."""
 
     def __init__(self) -> None:
         self._groups: dict[_Key, _Group] = {}
@@ -158,10 +156,6 @@ class History:
         self._variations: deque[float] = deque(maxlen=8 * VARIATIONS_KEPT)
         self._means_ms: dict[bool, deque[float]] = {}
         """Mean durations of all jobs, by whether they are thin."""
-
-    def __len__(self) -> int:
-        """Number of stored feature values."""
-        return len(self._groups)
 
     def add(self, record: JobRecord) -> None:
         """Learn from a job that has ended: how wrong each expert would have been, and then its duration."""
@@ -171,15 +165,11 @@ class History:
         thin = record.features.width < THIN_LIMIT
         self._means_ms.setdefault(thin, deque(maxlen=WINDOWS[-1])).append(mean_ms)
         for feature, key in _keys(record.features):
-            # Taken out and put back: the dictionary's order is that of the latest use.
-            group = self._groups.pop(key, None) or _Group()
-            self._groups[key] = group
+            group = self._groups.setdefault(key, _Group())
             if group.means_ms:
                 self._judge(feature, key[1], group, mean_ms)
             group.means_ms.append(mean_ms)
             group.variations.extend(variation)
-        while len(self._groups) > GROUPS_MAX:
-            del self._groups[next(iter(self._groups))]
 
     def predict(self, features: JobFeatures, point: str) -> Prediction | None:
         """Return the prediction of the expert with the least past error, None if no earlier job has a common feature.
@@ -404,12 +394,8 @@ ESTIMATORS: Final[dict[str, Estimator]] = {
 
 
 def _from_history(features: JobFeatures, history: History, point: str) -> Estimate | None:
-    prediction = history.predict(features, point)
-    return (
-        None
-        if prediction is None
-        else estimate_of(prediction.mean_ms, max(SIGMA_MIN, prediction.sigma), prediction.wide_sigma)
-    )
+    found = history.predict(features, point)
+    return None if found is None else estimate_of(found.mean_ms, max(SIGMA_MIN, found.sigma), found.wide_sigma)
 
 
 def pilots_wanted(width: int, ratio: float = 0.03) -> int:

@@ -12,7 +12,7 @@ from treadle.errors import UserError
 from treadle.workload.formats import read_workload
 from treadle_lab.cli.lab.reproduce import graphene, slearn
 from treadle_lab.harness import data
-from treadle_lab.papers.slearn.experiment import Draws
+from treadle_lab.papers.slearn.trace import Draws
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 SETS = sorted(path for path in DATA.iterdir() if path.is_dir())

@@ -23,7 +23,8 @@ REFERENCE = find_data(OMEGA)
 def test_a_cell_of_one_machine_has_a_row_for_each_scheduler() -> None:
     names = ("mono1", "mono2", "mesos", "omega", "omega-seq", "omega-aon", "omega-seq-aon", "omega4")
     points = [Point(name, 1, factor, t_s) for name in names for factor, t_s in ((0.1, 100.0), (20.0, 0.001))]
-    found = [row for ran in run_points(points, [1]) for row in ran.rows()]
+    runs = run_points(points, [1])
+    found = [{"architecture": ran.point.architecture, **row} for ran in runs for row in ran.rows()]
     schedulers = {"mono1": 1, "mono2": 1, "mesos": 2, "omega4": 5}
     assert [row["architecture"] for row in found] == [
         name for name in names for _ in range(2 * schedulers.get(name, 2))

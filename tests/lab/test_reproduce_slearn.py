@@ -18,10 +18,10 @@ from treadle.simulate.comparison import interval_of_ratio
 from treadle_lab.cli.lab.reproduce.slearn import app
 from treadle_lab.estimators import JobFeatures, JobRecord
 from treadle_lab.harness.runs import RunSettings
-from treadle_lab.papers.slearn.experiment import Draws, Outcome, SchemeRun, results_of, run_draws, run_model
+from treadle_lab.papers.slearn.experiment import Outcome, SchemeRun, results_of, run_draws, run_model
 from treadle_lab.papers.slearn.schemes import OF_DAGS, SCHEMES, TITLES, shipped, shipped_apart, slearn
 from treadle_lab.papers.slearn.trace import (
-    Choices,
+    Draws,
     JobHints,
     PaperHistory,
     Source,
@@ -41,7 +41,7 @@ def extract(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outcome(extract: Path) -> Outcome:
-    return run_draws(Draws(extract, JOBS, NODES, Choices()), [1], SCHEMES)[0]
+    return run_draws(Draws(extract, JOBS, NODES), [1], SCHEMES)[0]
 
 
 def test_pilots_beat_arrival_and_what_history_says_wrongly(outcome: Outcome) -> None:
@@ -68,14 +68,14 @@ def test_drawn_errors_are_as_large_as_the_papers() -> None:
 
 
 def test_history_that_learns_once_knows_less(extract: Path, outcome: Outcome) -> None:
-    once = Source(extract, JOBS, NODES, Choices(train_once=True)).draw(1)
+    once = Source(Draws(extract, JOBS, NODES, train_once=True)).draw(1)
     assert once.widths.tolist() == outcome.trace.widths.tolist()
     assert (once.estimated_ms["pilots"] == outcome.trace.estimated_ms["pilots"]).all()
     assert (once.estimated_ms["median"] != outcome.trace.estimated_ms["median"]).any()
 
 
 def test_equal_seeds_give_equal_figures(extract: Path, outcome: Outcome) -> None:
-    (again,) = run_draws(Draws(extract, JOBS, NODES, Choices()), [1], SCHEMES[:1])
+    (again,) = run_draws(Draws(extract, JOBS, NODES), [1], SCHEMES[:1])
     assert again.completion_ms["slearn"].tolist() == outcome.completion_ms["slearn"].tolist()
 
 
@@ -83,7 +83,7 @@ def test_runs_depend_on_the_extract_and_are_kept(
     extract: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, told = RunSettings(tmp_path / "kept", 1), []
-    draws = Draws(extract, JOBS, NODES, Choices())
+    draws = Draws(extract, JOBS, NODES)
     first = run_draws(draws, [1, 2], SCHEMES[2:4], model=True, settings=asked)
     monkeypatch.setattr("treadle_lab.papers.slearn.experiment.run_model", None)  # nothing runs any more
     again = run_draws(draws, [2], SCHEMES[2:4], model=True, settings=asked, progress=lambda *now: told.append(now))
@@ -117,7 +117,7 @@ def test_what_the_store_does_not_know_is_no_hint(extract: Path, outcome: Outcome
     hints = outcome.trace.hints["stored"]
     assert (hints.duration_ms > 0).any()
     assert ((hints.duration_ms > 0) | ((hints.duration_ms == -1) & (hints.deviation_ms == -1))).all()
-    draws = Draws(extract, JOBS, NODES, Choices())
+    draws = Draws(extract, JOBS, NODES)
     ours = [scheme for scheme in SCHEMES if scheme.name in ("slearn", "combined-stored")]
     (of_model,) = run_draws(draws, [1], ours, model=True)
     close = of_model.speedup_mean("combined-stored") / outcome.speedup_mean("combined-stored")
@@ -211,14 +211,15 @@ def test_the_plain_model_gives_intervals(extract: Path, tmp_path: Path) -> None:
 
 
 def test_dags_have_the_papers_stages_and_sum_up_what_is_said_of_them(extract: Path) -> None:
-    made = google_slearn(extract, 1, 20, Choices(nodes=NODES, dags=True))
+    draws = Draws(extract, 20, NODES, dags=True)
+    made = google_slearn(draws, 1)
     assert {len(stages) for stages in made.groups} == {2, 3, 4, 5}
     for job, stages in zip(made.workload.jobs, made.groups, strict=True):
         assert len({(each.features.user, each.features.name) for each in stages}) == 1
         assert [stage.parents for stage in job.dag.stages] == [(), *((at,) for at in range(len(stages) - 1))]
         submitted = [each.features.submit_ms for each in stages]
         assert submitted == sorted(submitted)
-    trace = Source(extract, 20, NODES, Choices(dags=True)).draw(1)
+    trace = Source(draws).draw(1)
     first = len(made.groups[0])
     size_ms = sum(trace.hints["3sigma"].duration_ms[at] * each.tasks for at, each in enumerate(made.groups[0]))
     assert trace.estimated_ms["3sigma"][0] * trace.widths[0] == pytest.approx(size_ms, rel=0.01)
@@ -227,7 +228,7 @@ def test_dags_have_the_papers_stages_and_sum_up_what_is_said_of_them(extract: Pa
 
 def test_more_dags_than_the_trace_has_are_refused(extract: Path) -> None:
     with pytest.raises(UserError, match="500 DAGs"):
-        google_slearn(extract, 1, 500, Choices(nodes=NODES, dags=True))
+        google_slearn(Draws(extract, 500, NODES, dags=True), 1)
 
 
 def test_the_command_schedules_dags_and_has_the_papers_figures_beside(extract: Path, tmp_path: Path) -> None:
@@ -262,7 +263,7 @@ def test_the_letter_of_the_paper_takes_the_whole_history_of_the_feature_with_the
 
 
 def test_the_letter_of_the_paper_learns_nothing_from_what_was_drawn(extract: Path, outcome: Outcome) -> None:
-    once = Source(extract, JOBS, NODES, Choices(train_once=True)).draw(1)
+    once = Source(Draws(extract, JOBS, NODES, train_once=True)).draw(1)
     for name in ("3sigma-paper", "point-paper"):
         assert (once.estimated_ms[name] == outcome.trace.estimated_ms[name]).all()
         assert (outcome.trace.estimated_ms[name] != outcome.trace.estimated_ms["3sigma"]).any()
@@ -270,6 +271,6 @@ def test_the_letter_of_the_paper_learns_nothing_from_what_was_drawn(extract: Pat
 
 
 def test_a_load_stretches_arrivals(extract: Path, outcome: Outcome) -> None:
-    denser = Source(extract, JOBS, NODES, Choices(load=2.02)).draw(1)
+    denser = Source(Draws(extract, JOBS, NODES, load=2.02)).draw(1)
     assert denser.widths.tolist() == outcome.trace.widths.tolist()
     assert denser.workload.span_ms == pytest.approx(outcome.trace.workload.span_ms / 2, rel=0.1)

@@ -189,10 +189,3 @@ def test_intervals_hold_what_they_promise() -> None:
 @pytest.mark.parametrize(("width", "wanted"), [(1, 1), (3, 1), (33, 1), (67, 2), (100, 3), (150, 4)])
 def test_three_in_a_hundred_and_at_least_one(width: int, wanted: int) -> None:
     assert pilots_wanted(width) == wanted
-
-
-def test_history_forgets_what_was_not_seen_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle_lab.estimators.GROUPS_MAX", 12)
-    history = learned([record(at, 1000 + at, name=f"name{at}", user=f"user{at}") for at in range(50)])
-    assert len(history) == 12
-    assert history.predict(record(49, 1, name="name49", user="other").features, "median") is not None

@@ -14,7 +14,7 @@ from treadle.dag import Dag, Stage
 from treadle.workload.generate import poisson
 from treadle.workload.job import Workload, loads
 from treadle.workload.reading import WorkloadError
-from treadle_lab.papers.slearn.trace import GAP_MS, WINDOW_MS, Choices, google_slearn, window_loads
+from treadle_lab.papers.slearn.trace import GAP_MS, WINDOW_MS, Draws, google_slearn, window_loads
 
 SLOTS = {"memory-mb": 20 * 1024.0, "vcores": 20.0}
 
@@ -38,7 +38,7 @@ def arrivals(workload: Workload) -> list[tuple[str, int]]:
 
 
 def test_slearn_splits_draws_and_scales(extract: Path) -> None:
-    made = google_slearn(extract, 5, 300, Choices(nodes=20))
+    made = google_slearn(Draws(extract, 300, 20), 5)
     history, workload, records = made.history, made.workload, list(chain.from_iterable(made.groups))
     assert [job.id for job in workload.jobs] == [record.id for record in records]
     assert len(workload.jobs) == 300
@@ -53,7 +53,7 @@ def test_slearn_splits_draws_and_scales(extract: Path) -> None:
 
 
 def test_slearn_lets_tasks_that_were_not_seen_end_with_their_job(extract: Path) -> None:
-    made = google_slearn(extract, 5, 500, Choices(nodes=20))
+    made = google_slearn(Draws(extract, 500, 20), 5)
     history, workload, records = made.history, made.workload, list(chain.from_iterable(made.groups))
     assert {record.tasks for record in records} == {1, 2, 10, 150}
     for record in (*history, *records):
@@ -67,13 +67,13 @@ def test_slearn_lets_tasks_that_were_not_seen_end_with_their_job(extract: Path) 
 
 
 def test_slearn_is_drawn_by_seed(extract: Path) -> None:
-    one, two, other = (google_slearn(extract, seed, 300, Choices(nodes=20)).workload for seed in (5, 5, 6))
+    one, two, other = (google_slearn(Draws(extract, 300, 20), seed).workload for seed in (5, 5, 6))
     assert arrivals(one) == arrivals(two)
     assert arrivals(one) != arrivals(other)
 
 
 def test_slearn_closes_the_gap(extract: Path) -> None:
-    made = google_slearn(extract, 5, 300, Choices(nodes=20))
+    made = google_slearn(Draws(extract, 300, 20), 5)
     workload, records = made.workload, list(chain.from_iterable(made.groups))
     submits = [record.features.submit_ms for record in records]
     assert any(submit < GAP_MS[0] for submit in submits)
@@ -89,10 +89,10 @@ def test_slearn_closes_the_gap(extract: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        (lambda path: google_slearn(path, 1, 5_000), "only .* are left after the cut"),
-        (lambda path: google_slearn(path, -1), "must not be negative"),
-        (lambda path: google_slearn(path, 1, 1), "at least 2"),
-        (lambda path: google_slearn(path / "tasks_25h.csv" / "x", 1), "no such file"),
+        (lambda path: google_slearn(Draws(path, 5_000), 1), "only .* are left after the cut"),
+        (lambda path: google_slearn(Draws(path), -1), "must not be negative"),
+        (lambda path: google_slearn(Draws(path, 1), 1), "at least 2"),
+        (lambda path: google_slearn(Draws(path / "tasks_25h.csv" / "x"), 1), "no such file"),
     ],
 )
 def test_slearn_refuses(call: Callable[[Path], object], expected: str, extract: Path) -> None:
@@ -103,7 +103,7 @@ def test_slearn_refuses(call: Callable[[Path], object], expected: str, extract: 
 def test_slearn_needs_the_job_names(extract: Path, tmp_path: Path) -> None:
     (tmp_path / "tasks_25h.csv").write_text((extract / "tasks_25h.csv").read_text())
     with pytest.raises(WorkloadError, match=r"needs the job names of jobs_29d\.csv"):
-        google_slearn(tmp_path, 1)
+        google_slearn(Draws(tmp_path), 1)
 
 
 def test_windows_have_the_load_of_what_arrives_in_them() -> None:

@@ -96,28 +96,24 @@ class Outcome:
     wall_s: float = 0.0
 
 
-Place = tuple[str, ...]
-"""Where a result belongs: the field of `Outcome`, and its keys there."""
-
-
-def runs_of(tpch: Path | None, sizes: Sizes, seed: int) -> Iterator[tuple[Place, SchemeRun | BoundsRun]]:
+def runs_of(tpch: Path | None, sizes: Sizes, seed: int) -> Iterator[SchemeRun | BoundsRun]:
     """Yield the runs of a seed."""
-    folders: dict[str, Path | None] = {"generated": None} if tpch is None else {"tpch": tpch, "generated": None}
-    for name, folder in folders.items():
+    folders: tuple[Path | None, ...] = (None,) if tpch is None else (tpch, None)
+    for folder in folders:
         machines = GENERATED_MACHINES if folder is None else TPCH_MACHINES
         draw = Draw(machines, seed, sizes.jobs, sizes.load, tpch=folder)
         if Part.ONLINE in sizes.parts:
-            yield from _under(sizes, ("online", name), draw, SCHEMES)
+            yield from _under(sizes, draw, SCHEMES)
         if Part.BATCH in sizes.parts:
             batch = replace(draw, batch=True)
-            yield ("batch_bounds", name), BoundsRun(batch)
-            yield from _under(sizes, ("batch", name), batch, COMPARED)
+            yield BoundsRun(batch)
+            yield from _under(sizes, batch, COMPARED)
 
 
-def _under(sizes: Sizes, place: Place, draw: Draw, schemes: Sequence[Scheme]) -> Iterator[tuple[Place, SchemeRun]]:
+def _under(sizes: Sizes, draw: Draw, schemes: Sequence[Scheme]) -> Iterator[SchemeRun]:
     for scheme in schemes:
         if scheme == BFS or scheme.name in sizes.schemes:
-            yield (*place, scheme.name), SchemeRun(draw, scheme, sizes.tick_ms)
+            yield SchemeRun(draw, scheme, sizes.tick_ms)
 
 
 def run_seeds(
@@ -141,14 +137,15 @@ def run_seeds(
         WorkloadError: the data is missing or wrong.
     """
     outcomes = {seed: Outcome(seed) for seed in seeds}
-    wanted = [(outcomes[seed], *each) for seed in seeds for each in runs_of(tpch, sizes, seed)]
-    results = run_all([run for *_, run in wanted], run_one, settings, progress)
-    for (outcome, (part, workload, *names), run), document in zip(wanted, results, strict=True):
+    runs = [run for seed in seeds for run in runs_of(tpch, sizes, seed)]
+    for run, document in zip(runs, run_all(runs, run_one, settings, progress), strict=True):
+        outcome, draw = outcomes[run.draw.seed], run.draw
         if isinstance(run, BoundsRun):
             bounds = {each.name: document[each.name] for each in fields(BatchBounds)}
-            outcome.batch_bounds[workload] = BatchBounds(**bounds)
+            outcome.batch_bounds[draw.shape] = BatchBounds(**bounds)
             continue
-        getattr(outcome, part).setdefault(workload, {})[names[0]] = result_of(document)
+        part = outcome.batch if draw.batch else outcome.online
+        part.setdefault(draw.shape, {})[run.scheme.name] = result_of(document)
         outcome.wall_s += document["wall_s"]
     return [outcomes[seed] for seed in seeds]
 

@@ -309,11 +309,15 @@ class Draw:
     tpch: Path | None = None
     """The folder of TPC-H's measured DAGs, whose edges the jobs have; None: they are generated."""
 
+    @property
+    def shape(self) -> str:
+        """The name of the workload in results."""
+        return "generated" if self.tpch is None else "tpch"
+
     def __str__(self) -> str:
         """Return its name in errors."""
-        kind = "generated" if self.tpch is None else "tpch"
         comes = "at once" if self.batch else f"load {self.load:g}"
-        return f"{self.jobs} jobs ({kind}) on {self.machines} machines, {comes}, seed {self.seed}"
+        return f"{self.jobs} jobs ({self.shape}) on {self.machines} machines, {comes}, seed {self.seed}"
 
     @property
     def content(self) -> dict[str, Any]:

@@ -98,18 +98,12 @@ def spread_of(rows: Sequence[Row], figure: str) -> Spread:
     return Spread(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, len(values))
 
 
-def rows_by_scheduler(runs: Sequence[Run]) -> dict[Key, list[Row]]:
-    """Return our rows by point and scheduler."""
-    rows: dict[Key, list[Row]] = {}
-    for run in runs:
-        for row in run.rows():
-            rows.setdefault((run.point, str(row["scheduler"])), []).append(row)
-    return rows
-
-
 def compare(runs: Sequence[Run], reference: Mapping[Key, list[Row]]) -> list[Comparison]:
     """Return all figures of points that both have."""
-    ours = rows_by_scheduler(runs)
+    ours: dict[Key, list[Row]] = {}
+    for run in runs:
+        for row in run.rows():
+            ours.setdefault((run.point, str(row["scheduler"])), []).append(row)
     return [
         Comparison(key[0], key[1], figure, spread_of(ours[key], figure), spread_of(theirs, figure))
         for key, theirs in reference.items()

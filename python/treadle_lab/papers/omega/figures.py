@@ -208,13 +208,10 @@ def _wait(kind: JobKind) -> Measure:
 
 def _busy(letters: str) -> Measure:
     def measure(outcomes: Sequence[Outcome]) -> float:
-        return max(busyness(outcomes, letter) for letter in letters if _has(outcomes[0], letter))
+        known = {one.name[0] for one in outcomes[0].schedulers}
+        return max(busyness(outcomes, letter) for letter in letters if letter in known)
 
     return measure
-
-
-def _has(outcome: Outcome, letter: str) -> bool:
-    return any(one.name[0] == letter for one in outcome.schedulers)
 
 
 def _line(outcomes: Outcomes, measure: Measure, x: str) -> Line:

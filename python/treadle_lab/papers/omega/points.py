@@ -109,13 +109,9 @@ class Run:
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for each scheduler."""
-        point, outcome = self.point, self.outcome
+        outcome = self.outcome
         for scheduler in outcome.schedulers:
             yield {
-                "architecture": point.architecture,
-                "machines": point.machines,
-                "batch_rate_factor": point.batch_rate_factor,
-                "t_job_service_s": point.t_job_service_s,
                 "scheduler": scheduler.name,
                 "wait_batch_s": outcome.wait_s[JobKind.BATCH],
                 "wait_service_s": outcome.wait_s[JobKind.SERVICE],

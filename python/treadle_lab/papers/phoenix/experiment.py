@@ -340,14 +340,13 @@ SHOWN: Final = ("jobs", "mean_s", "p50_s", "p90_s", "p99_s", "queueing_p99_s", "
 """Fields of runs that are shown."""
 
 
-def results_of(runs: Sequence[Run], comparisons: Sequence[Comparison], setup: Setup, calibration: object) -> Results:
+def results_of(runs: Sequence[Run], comparisons: Sequence[Comparison], setup: Setup) -> Results:
     """Return all results; equal seeds give equal documents except for `cpu_s` of runs.
 
     Args:
         runs: by system, then seed
         comparisons: with the original simulator's runs
         setup: the setup of the runs
-        calibration: how constraints were made
     """
     rows = [row for run in runs for row in run.rows]
     first = rows[0]
@@ -368,7 +367,7 @@ def results_of(runs: Sequence[Run], comparisons: Sequence[Comparison], setup: Se
         "phoenix-ratios": list(ratios_of(runs)),
         "phoenix-slowdowns": slowdowns_of(runs, setup),
     }
-    facts = {"runs": [dict(row) for row in rows], "calibration": calibration, "lost": list(LOST)}
+    facts = {"runs": [dict(row) for row in rows], "calibration": calibration(), "lost": list(LOST)}
     facts |= {"reference": [one.as_json() for one in comparisons]}
     return Results(layouts, found, facts, {"phoenix-original": comparison_table(comparisons)})
 

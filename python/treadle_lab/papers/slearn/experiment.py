@@ -28,7 +28,7 @@ from treadle_lab.papers.slearn.trace import (
     NODES,
     OF_JOBS,
     THRESHOLDS_MS,
-    Choices,
+    Draws,
     Figures,
     JobHints,
     Source,
@@ -165,19 +165,7 @@ def run_model(trace: Trace, scheme: Scheme, nodes: int = NODES) -> Ran:
     return Ran(Model(trace, scheme, nodes).run(), time.perf_counter() - began)
 
 
-@dataclass(frozen=True, slots=True)
-class Draws:
-    """Where draws come from."""
-
-    folder: Path
-    jobs: int
-    nodes: int
-    choices: Choices
-
-
-@lru_cache(maxsize=1)
-def _source(draws: Draws) -> Source:
-    return Source(draws.folder, draws.jobs, draws.nodes, draws.choices)
+_source = lru_cache(maxsize=1)(Source)
 
 
 @lru_cache(maxsize=64)

@@ -48,19 +48,21 @@ class Scheme:
         )
 
 
-def slearn(name: str = "slearn", title: str = "SLearn", **gate: Any) -> Scheme:
-    """Return SLearn with other settings of its gate."""
-    parts = {"gate": ("pilots", SAMPLED | gate), "order": BY_LEVELS, "estimate": "pilots", "fit": "first_fit"}
-    return Scheme(name, title, parts)
+def slearn() -> Scheme:
+    """Return the paper's SLearn."""
+    parts = {"gate": ("pilots", SAMPLED), "order": BY_LEVELS, "estimate": "pilots", "fit": "first_fit"}
+    return Scheme("slearn", "SLearn", parts)
 
 
-def combined(name: str = "combined", title: str = "pilots and history (ours)", hints: str = "history") -> Scheme:
+def combined(
+    name: str = "combined", title: str = "pilots and history (ours)", hints: str = "history", **gate: Any
+) -> Scheme:
     """Return ours, conf/policies/slearn-history.yaml: history has a say while pilots run, and pilots have the last.
 
     They are so much better than history here that weighing both by their uncertainty (estimate: combined) does worse.
     """
-    gate = ("pilots", SAMPLED | {"history_fraction": 0.2})
-    return Scheme(name, title, {"gate": gate, "order": BY_LEVELS, "estimate": SCALED, "fit": "first_fit"}, hints)
+    chosen = ("pilots", SAMPLED | {"history_fraction": 0.2} | gate)
+    return Scheme(name, title, {"gate": chosen, "order": BY_LEVELS, "estimate": SCALED, "fit": "first_fit"}, hints)
 
 
 def shipped() -> tuple[Scheme, Scheme]:
@@ -128,22 +130,20 @@ SCHEMES: Final = (
 errors; ours with predictions of the history store."""
 
 
-def _dag_slearn() -> Scheme:
-    """Return SLearn-DAG: the first stage is sampled, later ones are 3Sigma's, scaled by its pilot measurements."""
-    parts = {"gate": ("pilots", SAMPLED | {"tez": True}), "order": BY_LEVELS, "fit": "first_fit"}
-    return Scheme("slearn", "SLearn-DAG", parts | {"estimate": SCALED}, "3sigma")
-
-
-def _dag_combined() -> Scheme:
-    ours = combined()
-    gate, settings = ours.parts["gate"]
-    return replace(ours, parts=ours.parts | {"gate": (gate, settings | {"tez": True})})
-
-
 OF_DAGS: Final = ("3sigma", "point", "3sigma-paper", "point-paper", "las", "fifo", "oracle")
 
-DAG_SCHEMES: Final = (_dag_slearn(), _dag_combined(), *(scheme for scheme in SCHEMES if scheme.name in OF_DAGS))
-"""SLearn-DAG, ours, and the baselines: a DAG's size is the sum of its stages'."""
+DAG_SCHEMES: Final = (
+    Scheme(
+        "slearn",
+        "SLearn-DAG",
+        {"gate": ("pilots", SAMPLED | {"tez": True}), "order": BY_LEVELS, "estimate": SCALED, "fit": "first_fit"},
+        "3sigma",
+    ),
+    combined(tez=True),
+    *(scheme for scheme in SCHEMES if scheme.name in OF_DAGS),
+)
+"""SLearn-DAG: the first stage is sampled, later ones are 3Sigma's, scaled by its pilot measurements. Ours, and the
+baselines: a DAG's size is the sum of its stages'."""
 
 
 TITLES: Final = {each.name: each.title for each in (*SCHEMES, *shipped_apart())} | {

@@ -64,19 +64,9 @@ LOAD: Final = 1.01
 DAGS: Final = 900
 """About this many."""
 
-SPEEDUP_MEAN: Final = {
-    "3sigma": 1.56,
-    "3sigma-paper": 1.56,
-    "3sigma-tl": 1.55,
-    "point": 2.17,
-    "point-paper": 2.17,
-    "las": 1.65,
-}
-SPEEDUP_P50: Final = {"3sigma": 1.00, "3sigma-paper": 1.00}
 ERROR_P50: Final = {"pilots": 13.68, "3sigma": 21.39, "3sigma-paper": 21.39}
 """Section 4.3 has 9.15 for pilots."""
 ERROR_P90: Final = {"pilots": 49.95, "3sigma": 294.52, "3sigma-paper": 294.52}
-RIGHT_QUEUE: Final = {"pilots": 86.45, "3sigma": 76.20, "3sigma-paper": 76.20}
 
 
 class Figures(NamedTuple):
@@ -89,7 +79,13 @@ class Figures(NamedTuple):
     right_queue: Mapping[str, float]
 
 
-OF_JOBS: Final = Figures(SPEEDUP_MEAN, SPEEDUP_P50, ERROR_P50, ERROR_P90, RIGHT_QUEUE)
+OF_JOBS: Final = Figures(
+    {"3sigma": 1.56, "3sigma-paper": 1.56, "3sigma-tl": 1.55, "point": 2.17, "point-paper": 2.17, "las": 1.65},
+    {"3sigma": 1.00, "3sigma-paper": 1.00},
+    ERROR_P50,
+    ERROR_P90,
+    {"pilots": 86.45, "3sigma": 76.20, "3sigma-paper": 76.20},
+)
 OF_DAGS: Final = Figures(
     {"3sigma": 1.26, "3sigma-paper": 1.26, "point": 1.74, "point-paper": 1.74, "las": 2.15},
     {},
@@ -194,19 +190,22 @@ class SLearnTrace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """How the workload is built, also where paper or extract leave a choice."""
+class Draws:
+    """Where jobs are drawn from and how, also where paper or extract leave a choice."""
 
+    folder: Path
+    """The extract, with both tables."""
+    jobs: int = JOBS
+    nodes: int = NODES
+    """Number of nodes of the cluster, each with one slot."""
     train_once: bool = False
     """History learns only from the first part of the trace; else also from each drawn job when the next one comes."""
     dags: bool = False
     """Jobs are DAGs of several stages (section 6)."""
     load: float = LOAD
     """The mean over windows."""
-    nodes: int = NODES
-    """Number of nodes of the cluster, each with one slot."""
 
-    def check(self, seed: int, jobs: int) -> None:
+    def check(self, seed: int) -> None:
         """Refuse what cannot be drawn.
 
         Raises:
@@ -214,19 +213,19 @@ class Choices:
         """
         if seed < 0:
             raise WorkloadError(f"seed is {seed}; it must not be negative")
-        if jobs < 2 or self.nodes < 1:
-            raise WorkloadError(f"jobs is {jobs} and nodes {self.nodes}; they must be at least 2 and 1")
+        if self.jobs < 2 or self.nodes < 1:
+            raise WorkloadError(f"jobs is {self.jobs} and nodes {self.nodes}; they must be at least 2 and 1")
 
 
-def google_slearn(path: Path, seed: int, jobs: int = JOBS, choices: Choices = Choices()) -> SLearnTrace:
-    """Return history and workload.
+def google_slearn(draws: Draws, seed: int) -> SLearnTrace:
+    """Return history and workload of a seed.
 
     All jobs submitted before the cut are history, with their finished tasks: omitting any would only weaken the schemes
-    that learn from it. From those after it ``jobs`` are drawn uniformly; they keep their order and their gaps, which
+    that learn from it. Those after it are drawn uniformly; they keep their order and their gaps, which
     one factor then stretches to the wanted load: the mean over windows of 1,000 s that slide by 100 s, as in table 5. A
     node runs one task at a time, and a job is one stage.
 
-    A DAG (``choices.dags``) is a chain of two to five stages, uniformly drawn, each of which is a whole job; all have
+    A DAG (``draws.dags``) is a chain of two to five stages, uniformly drawn, each of which is a whole job; all have
     the same user and job name. The paper does not say which jobs of a name become one DAG, nor whether stages form a
     chain: here consecutively submitted jobs of a name do. A DAG arrives when the first of its jobs was submitted.
 
@@ -235,24 +234,20 @@ def google_slearn(path: Path, seed: int, jobs: int = JOBS, choices: Choices = Ch
     table has for all 29 days. A job without a finished task has an unknown number of tasks and cannot be drawn.
     Arrivals after the gap move forward by its length. Tasks keep their durations.
 
-    Args:
-        path: the folder of the extract, with both tables.
-        seed: of the draw.
-        jobs: how many to draw.
-        choices: from which, and for what cluster.
-
     Raises:
         WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.
     """
-    choices.check(seed, jobs)
-    history, later = split_trace(path)
-    generator = np.random.default_rng((seed, 3) if choices.dags else seed)
-    made = _chains(later, generator) if choices.dags else [[job] for job in later]
-    if len(made) < jobs:
-        kind = "DAGs" if choices.dags else "jobs"
-        raise wrong(path, "", f"{jobs} {kind} are to be drawn, but only {len(made)} are left after the cut")
-    drawn = [made[at] for at in sorted(generator.choice(len(made), jobs, replace=False).tolist())]
-    if choices.dags:
+    draws.check(seed)
+    history, later = split_trace(draws.folder)
+    generator = np.random.default_rng((seed, 3) if draws.dags else seed)
+    made = _chains(later, generator) if draws.dags else [[job] for job in later]
+    if len(made) < draws.jobs:
+        kind = "DAGs" if draws.dags else "jobs"
+        raise wrong(
+            draws.folder, "", f"{draws.jobs} {kind} are to be drawn, but only {len(made)} are left after the cut"
+        )
+    drawn = [made[at] for at in sorted(generator.choice(len(made), draws.jobs, replace=False).tolist())]
+    if draws.dags:
         drawn.sort(key=lambda group: (_submit_ms(group), group[0].id))
     first_ms = without_gap(_submit_ms(drawn[0]))
     groups = tuple(tuple(google_record(job) for job in group) for group in drawn)
@@ -260,8 +255,8 @@ def google_slearn(path: Path, seed: int, jobs: int = JOBS, choices: Choices = Ch
         _job(group, records, without_gap(_submit_ms(group)) - first_ms)
         for group, records in zip(drawn, groups, strict=True)
     )
-    capacity = {name: choices.nodes * amount for name, amount in CONTAINER.items()}
-    return SLearnTrace(history, scaled_to_window_load(workload, capacity, choices.load), groups)
+    capacity = {name: draws.nodes * amount for name, amount in CONTAINER.items()}
+    return SLearnTrace(history, scaled_to_window_load(workload, capacity, draws.load), groups)
 
 
 WINDOW_LENGTH_MS: Final = 1_000_000
@@ -426,9 +421,8 @@ class Trace:
 class Source:
     """The extract; history is learned once for each folder and cut."""
 
-    def __init__(self, path: Path, jobs: int, nodes: int, choices: Choices | None = None) -> None:
-        self._path, self._jobs = path, jobs
-        self._choices = replace(choices or Choices(), nodes=nodes)
+    def __init__(self, draws: Draws) -> None:
+        self._draws = draws
         self._history = b""
         """Pickled."""
         self._usual_ms = 1.0
@@ -442,7 +436,7 @@ class Source:
         Raises:
             WorkloadError: the extract is missing or wrong, or has too few jobs.
         """
-        history, workload, groups = google_slearn(self._path, seed, self._jobs, self._choices)
+        history, workload, groups = google_slearn(self._draws, seed)
         if not self._history:
             self._history = dumps(learned(history))
             self._stored = dumps(StoredRuns(history))
@@ -488,7 +482,7 @@ class Source:
                     estimates[name].append(
                         scaled_by_history(stage[scaled], first[name], first[scaled]) if scaled else said
                     )
-            if not self._choices.train_once:
+            if not self._draws.train_once:
                 for record in group:
                     history.add(record)
         return estimates
@@ -509,7 +503,7 @@ class Source:
         predictions: list[Prediction | None] = []
         for group in groups:
             predictions += [stored.prediction(record.features) for record in group]
-            if not self._choices.train_once:
+            if not self._draws.train_once:
                 for record in group:
                     stored.add(record)
         found = [(-1, -1) if each is None else (each.duration_ms, each.deviation_ms) for each in predictions]

@@ -65,7 +65,7 @@ def phoenix(
         runs = experiment.run_systems(names, setup, draws, progress)
     original = find_data(EAGLE)
     comparisons = [] if original is None else experiment.compare(runs, experiment.read_reference(original))
-    results = experiment.results_of(runs, comparisons, setup, experiment.calibration())
+    results = experiment.results_of(runs, comparisons, setup)
     publish(results, places, partial(experiment.plot_phoenix, runs, setup))
     note_seeds(draws)
     if comparisons:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from treadle_lab.papers.slearn.schemes import Scheme
     from treadle_lab.papers.slearn.sls import WideDraw
     from treadle_lab.papers.slearn.trace import Source
-    from treadle_lab.rows import Results
     from treadle_lab.sls.play import Player
 
 app = typer.Typer()
@@ -81,18 +80,12 @@ def slearn(
     """Run SLearn on Google's jobs of 2011: against 3Sigma and Point-Est, LAS, FIFO and Oracle."""
     from treadle_lab.harness.data import GOOGLE, given_or_default
     from treadle_lab.harness.runs import RunSettings
-    from treadle_lab.papers.slearn.experiment import (  # only here: it imports numba
-        Draws,
-        plot_slearn,
-        results_of,
-        run_draws,
-    )
-    from treadle_lab.papers.slearn.trace import Choices, Source
+    from treadle_lab.papers.slearn.experiment import plot_slearn, results_of, run_draws  # only here: it imports numba
+    from treadle_lab.papers.slearn.trace import Draws, Source
 
     places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache)
     places.check()
     wanted = range(seed, seed + (seeds or (1 if quick else SEEDS)))
-    choices = Choices(train_once=train_once, dags=dags, load=load)
     if on is SimulatorKind.SLS:
         if dags or model or plot is not None or processes:
             raise UserError(
@@ -100,8 +93,8 @@ def slearn(
                 "leave out --dags, --model, --plot and --processes"
             )
         folder = given_or_default(trace, GOOGLE, note)
-        source = Source(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, choices)
-        _on_sls(source, wanted, nodes, scheme, places)
+        draws = Draws(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, train_once, dags, load)
+        _on_sls(Source(draws), wanted, nodes, scheme, places)
         return
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
@@ -110,8 +103,9 @@ def slearn(
     settings = RunSettings(
         cache, processes or int(model)
     )  # a draw takes longer than the model: one process makes it once
-    draws, doing = Draws(folder, jobs or (DAGS if dags else JOBS), nodes, choices), "reading the trace, simulating"
-    with simulating(cache, [] if model else [schemes[0].settings(0)], doing) as progress:
+    draws = Draws(folder, jobs or (DAGS if dags else JOBS), nodes, train_once, dags, load)
+    compiled = [] if model else [schemes[0].settings(0)]
+    with simulating(cache, compiled, "reading the trace, simulating") as progress:
         outcomes = run_draws(draws, wanted, schemes, model=model, settings=settings, progress=progress)
     results = results_of(outcomes, OF_DAGS if dags else OF_JOBS, load)
     note_seeds(wanted, f"{results.facts['wall_s']:.0f} s of simulation")
@@ -146,7 +140,4 @@ def _on_sls(source: Source, seeds: range, nodes: int, schemes: list[str] | None,
         player.say(f"seed {seed}: reading the trace")
         return run_draw(source.draw(seed), nodes, wanted, turn, player)
 
-    def results(draws: list[WideDraw]) -> Results:
-        return results_of(draws, nodes)
-
-    play_draws("papers.slearn", seeds, places, play, results)
+    play_draws("papers.slearn", seeds, places, play, lambda draws: results_of(draws, nodes))
