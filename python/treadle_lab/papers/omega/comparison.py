@@ -32,38 +32,38 @@ Key = tuple[Point, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """The values of one figure over seeds."""
-
-    mean: float
-    sd: float
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """One figure of one scheduler at one point, ours and the original's."""
 
     point: Point
     scheduler: str
     figure: str
-    ours: Spread
-    theirs: Spread
+    ours: Sequence[float]
+    """A value by seed."""
+    theirs: Sequence[float]
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """Return both means over seeds."""
+        return float(np.mean(self.ours)), float(np.mean(self.theirs))
 
     @property
     def tolerance(self) -> float:
         """Return the maximum difference of the means: 4 sd sqrt(1/n + 1/m), with the larger deviation, and a margin."""
-        sd = max(self.ours.sd, self.theirs.sd)
-        return DEVIATIONS * sd * sqrt(1 / self.ours.n + 1 / self.theirs.n) + TOLERANCES[self.figure]
+        n, m = len(self.ours), len(self.theirs)
+        sd = max(float(np.std(each, ddof=1)) if len(each) > 1 else 0.0 for each in (self.ours, self.theirs))
+        return DEVIATIONS * sd * sqrt(1 / n + 1 / m) + TOLERANCES[self.figure]
 
     @property
     def within(self) -> bool:
         """Whether they are no further apart."""
-        return abs(self.ours.mean - self.theirs.mean) <= self.tolerance
+        ours, theirs = self.means
+        return abs(ours - theirs) <= self.tolerance
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a row of a document."""
-        facts = {"scheduler": self.scheduler, "figure": self.figure, "ours": self.ours.mean, "theirs": self.theirs.mean}
+        ours, theirs = self.means
+        facts = {"scheduler": self.scheduler, "figure": self.figure, "ours": ours, "theirs": theirs}
         return asdict(self.point) | facts | {"tolerance": self.tolerance, "within": self.within}
 
 
@@ -92,12 +92,6 @@ def read_reference(file: Path) -> dict[Key, list[Row]]:
     return reference
 
 
-def spread_of(rows: Sequence[Row], figure: str) -> Spread:
-    """Return the spread of one figure of rows of one scheduler at one point."""
-    values = [float(row[figure]) for row in rows]
-    return Spread(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, len(values))
-
-
 def compare(runs: Sequence[Run], reference: Mapping[Key, list[Row]]) -> list[Comparison]:
     """Return all figures of points that both have."""
     ours: dict[Key, list[Row]] = {}
@@ -105,8 +99,12 @@ def compare(runs: Sequence[Run], reference: Mapping[Key, list[Row]]) -> list[Com
         for row in run.rows():
             ours.setdefault((run.point, str(row["scheduler"])), []).append(row)
     return [
-        Comparison(key[0], key[1], figure, spread_of(ours[key], figure), spread_of(theirs, figure))
+        Comparison(*key, figure, _values(ours[key], figure), _values(theirs, figure))
         for key, theirs in reference.items()
         if key in ours
         for figure in TOLERANCES
     ]
+
+
+def _values(rows: Sequence[Row], figure: str) -> list[float]:
+    return [float(row[figure]) for row in rows]
