@@ -102,10 +102,7 @@ def scheduling(scheme: str) -> Scheduling:
     if scheme == STOCK:
         return Scheduling(scheme)
     settings = yaml.safe_load(ready_made()[HDRF].read_text("utf-8"))
-    if scheme == NAIVE:
-        settings["policy"]["share"]["static"] = True
-    else:
-        settings["policy"]["share"]["as"] = "paper"
+    settings["policy"]["share"] |= {"static": True} if scheme == NAIVE else {"as": "paper"}
     return Scheduling(scheme, yaml.safe_dump(settings))
 
 
