@@ -221,7 +221,7 @@ def google_slearn(draws: Draws, seed: int) -> SLearnTrace:
     """Return history and workload of a seed.
 
     All jobs submitted before the cut are history, with their finished tasks: omitting any would only weaken the schemes
-    that learn from it. Those after it are drawn uniformly; they keep their order and their gaps, which
+    that learn from it. From those after it ``jobs`` are drawn uniformly; they keep their order and their gaps, which
     one factor then stretches to the wanted load: the mean over windows of 1,000 s that slide by 100 s, as in table 5. A
     node runs one task at a time, and a job is one stage.
 
