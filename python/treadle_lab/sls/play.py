@@ -112,6 +112,8 @@ class Scheduling:
     """Ordering policy of the stock scheduler's queue: fifo or fair."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Further ones of yarn-site.xml."""
+    sidecar: Path | None = None
+    """The program that the shim starts in place of `treadle`."""
     observed: bool = False
     """Treadle places nothing and answers application masters all the same; the stock scheduler places."""
 
@@ -547,7 +549,7 @@ class Player:
             tenths = 10 * seen.get("attempts_ended", 0) // len(script.jobs)
             self.say(f"seed {seed}, {scheduling.name}: {10 * tenths} % of {len(script.jobs)} jobs ended")
 
-        run = simulate(mode, replace(self.setting, workload=load), folder, show)
+        run = simulate(mode, replace(self.setting, workload=load, sidecar=scheduling.sidecar), folder, show)
         if run.failure is not None:
             raise BenchError(f"{scheduling.name}: {run.failure}")
         if broken := int(run.measurements.get("attempts_not_finished", 0)):

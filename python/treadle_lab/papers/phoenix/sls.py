@@ -1,14 +1,24 @@
-"""Asks that a tenth of simulated nodes can serve, under a real ResourceManager: schedulers, jobs, runs and report."""
+"""Asks that a tenth of simulated nodes can serve, under a real ResourceManager: schedulers, jobs, runs and report.
+
+As a program it is a sidecar whose engine does not know node constraints: it receives none, and tries any free node.
+The ResourceManager rejects its proposals for other nodes.
+"""
 
 from __future__ import annotations
 
+import runpy
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from treadle.engine.engine import Engine
+from treadle.events import Event, Names
 from treadle.shipped import ready_made
 from treadle_lab.rows import Layout, Results, Row
 from treadle_lab.sls.play import (
@@ -35,17 +45,68 @@ policy:
 """
 
 
-SCHEMES: Final = ("stock", "srpt", "phoenix")
-"""The stock scheduler, and Treadle under two policies, both of which know the nodes that requests may use."""
+SCHEMES: Final = ("stock", "blind", "srpt", "phoenix")
+"""The stock scheduler, Treadle's engine that does not know which nodes asks may use, one that does, and Phoenix."""
 STOCK: Final = "stock"
 SHORT: Final = "short"
 """Prefix of the names of short jobs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Size of a round."""
+
+    short_jobs: int
+    short_tasks: int
+    gap_ms: int
+    """Mean time from one short job to the next."""
+    long_jobs: int
+    slots: int
+    """Tasks at a time in the cluster."""
+    short_ms: int = 1_000
+    """Sleep time of a task of a short job, in ms."""
+    long_ms: int = 8_000
+    """Sleep time of a task of a long job, in ms."""
+    load: float = 0.7
+    """Average number of slots used by long jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A job and when it is submitted."""
+
+    name: str
+    at_ms: int
+    tasks: int
+    task_ms: int
+    short: bool
+
+
+def arrivals(seed: int, settings: Settings) -> list[Arrival]:
+    """Draw the jobs of a round, in the order in which they are submitted.
+
+    Long jobs come evenly; their tasks together keep ``load`` of the slots busy until the last short job comes.
+    """
+    chance = np.random.default_rng(seed)
+    gaps = chance.exponential(settings.gap_ms, settings.short_jobs)
+    times = np.cumsum(gaps)
+    span = float(times[-1])
+    tasks = max(1, round(settings.load * settings.slots * span / settings.long_ms / settings.long_jobs))
+    drawn = [
+        Arrival(f"long-{number}", round(number * span / settings.long_jobs), tasks, settings.long_ms, False)
+        for number in range(settings.long_jobs)
+    ]
+    drawn += [
+        Arrival(f"{SHORT}-{number}", round(float(at)), settings.short_tasks, settings.short_ms, True)
+        for number, at in enumerate(times)
+    ]
+    return sorted(drawn, key=lambda one: (one.at_ms, one.name))
+
+
 ATTRIBUTE: Final = {"zone": "special"}
 SPECIAL_SHARE: Final = 0.1
 SLOTS: Final = 4
-TASK: Final = {"memory-mb": 1024, "vcores": 1}
+TASK_MB: Final = 1024
 MASTER_MB: Final = 256
 MASTERS: Final = 4
 """Additional application masters per node, next to its tasks."""
@@ -55,72 +116,59 @@ SPREAD: Final = (0.5, 1.5)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Size of a round."""
+    """Size of the testbed."""
 
     nodes: int = 200
-    short_jobs: int = 60
-    short_tasks: int = 20
-    gap_ms: int = 1_000
-    """Mean time from one short job to the next."""
-    long_jobs: int = 3
-    short_ms: int = 1_000
-    """Sleep time of a task of a short job, in ms."""
-    long_ms: int = 8_000
-    """Sleep time of a task of a long job, in ms."""
-    load: float = 0.7
-    """Average share of the slots used by long jobs."""
 
     @property
     def special(self) -> range:
         """The numbers of special nodes, evenly over the cluster."""
-        return range(0, self.nodes, round(1 / SPECIAL_SHARE))
+        step = round(1 / SPECIAL_SHARE)
+        return range(0, self.nodes, step)
 
     @property
     def cluster(self) -> Cluster:
         """The cluster."""
-        return Cluster(self.nodes, SLOTS * TASK["memory-mb"] + MASTERS * MASTER_MB, SLOTS + MASTERS)
+        return Cluster(self.nodes, SLOTS * TASK_MB + MASTERS * MASTER_MB, SLOTS + MASTERS)
 
 
-def script_of(seed: int, size: Size) -> Script:
-    """Return the jobs of a seed as the testbed plays them; short ones require a special node.
+def settings_of(size: Size) -> Settings:
+    """Return how many jobs come, and how fast."""
+    return Settings(short_jobs=60, short_tasks=20, gap_ms=1_000, long_jobs=3, slots=size.nodes * SLOTS)
 
-    Long jobs come evenly; their tasks together keep ``load`` of the slots busy until the last short job comes.
-    """
-    times_ms = np.cumsum(np.random.default_rng(seed).exponential(size.gap_ms, size.short_jobs))
-    span_ms = float(times_ms[-1])
-    tasks = max(1, round(size.load * size.nodes * SLOTS * span_ms / size.long_ms / size.long_jobs))
-    jobs = [(round(at * span_ms / size.long_jobs), f"long-{at}", tasks, size.long_ms) for at in range(size.long_jobs)]
-    jobs += [
-        (round(float(at_ms)), f"{SHORT}-{number}", size.short_tasks, size.short_ms)
-        for number, at_ms in enumerate(times_ms)
-    ]
+
+def script_of(seed: int, settings: Settings, size: Size) -> Script:
+    """Return the jobs of a seed as the testbed plays them."""
     chance = np.random.default_rng((seed, 7))
-    played = tuple(_job(*job, chance) for job in sorted(jobs))
-    return Script(played, {size.cluster.host(number): ATTRIBUTE for number in size.special})
+    jobs = tuple(_job(arrival, chance) for arrival in arrivals(seed, settings))
+    return Script(jobs, {size.cluster.host(number): ATTRIBUTE for number in size.special})
 
 
-def _job(at_ms: int, name: str, tasks: int, task_ms: int, chance: np.random.Generator) -> ScriptedJob:
-    durations = np.rint(task_ms * chance.uniform(*SPREAD, tasks)).astype(int).tolist()
-    requires = ATTRIBUTE if name.startswith(SHORT) else {}
-    return ScriptedJob(name, at_ms, map_reduce(durations, TASK), master_mb=MASTER_MB, requires=requires)
+def _job(arrival: Arrival, chance: np.random.Generator) -> ScriptedJob:
+    durations = np.rint(arrival.task_ms * chance.uniform(*SPREAD, arrival.tasks)).astype(int).tolist()
+    stages = map_reduce(durations, {"memory-mb": TASK_MB, "vcores": 1})
+    requires = ATTRIBUTE if arrival.short else {}
+    return ScriptedJob(arrival.name, arrival.at_ms, stages, master_mb=MASTER_MB, requires=requires)
 
 
-def scheduling(scheme: str) -> Scheduling:
+def scheduling(scheme: str, folder: Path) -> Scheduling:
     """Return a scheme as the testbed runs it."""
     if scheme == STOCK:
         return Scheduling(scheme, settings=ALLOCATOR)
     policy = ready_made()[scheme].read_text("utf-8") if scheme == OURS else POLICY
-    return Scheduling(scheme, policy, settings=ALLOCATOR)
+    blind = write_command(folder.with_name(f"{folder.name}-blind")) if scheme == "blind" else None
+    return Scheduling(scheme, policy, settings=ALLOCATOR, sidecar=blind)
 
 
-def run_draw(seed: int, size: Size, turn: int, player: Player) -> Draw:
+def run_draw(seed: int, settings: Settings, size: Size, turn: int, player: Player) -> Draw:
     """Play the jobs of a seed under all schemes: see `Player.draw`.
 
     Raises:
         BenchError: a run gave no result.
     """
-    script = script_of(seed, size)
-    return Draw(seed, player.draw(list(map(scheduling, SCHEMES)), lambda _: script, size.cluster, seed, turn))
+    script = script_of(seed, settings, size)
+    schemes = [scheduling(scheme, player.folder / f"{seed}-{scheme}") for scheme in SCHEMES]
+    return Draw(seed, player.draw(schemes, lambda _: script, size.cluster, seed, turn))
 
 
 OURS: Final = "phoenix"
@@ -138,7 +186,7 @@ LAYOUTS: Final = {
 }
 
 
-def results_of(draws: Sequence[Draw], size: Size) -> Results:
+def results_of(draws: Sequence[Draw], settings: Settings) -> Results:
     """Return everything; a draw is a pair of every two schedulers."""
     rows = {
         "phoenix-testbed": [row for draw in draws for scheme in draw.runs for row in _rows(draw, scheme)],
@@ -150,7 +198,7 @@ def results_of(draws: Sequence[Draw], size: Size) -> Results:
             if (theirs := figures_s(draw.runs[over]).get(figure))
         ],
     }
-    results = Results(LAYOUTS, rows, facts_of(draws) | {"size": asdict(size)})
+    results = Results(LAYOUTS, rows, facts_of(draws) | {"settings": asdict(settings)})
     results.facts["shortfalls"] += [*_misplaced(draws), *_rejected(draws), *_missed(results)]
     short = sum(job.name.startswith(SHORT) for draw in draws for job in draw.runs[OURS].jobs)
     if short < SHORT_JOBS:
@@ -199,3 +247,42 @@ def _missed(results: Results) -> Iterator[str]:
         reached = results.figure("phoenix-testbed-goals", figure, f"{OURS} over {over}")
         if reached.mean > goal:
             yield f"{figure}: {reached} of {over}'s; expected: {goal}"
+
+
+REQUIREMENT: Final = ("treadle:require=", "treadle:prefer=")
+CONSTRAINT: Final = '{"and":['
+
+
+def hidden(events: Sequence[Event]) -> list[Event]:
+    """Return an engine's events with requirements and constraints in an unknown form."""
+    return [
+        replace(event, texts=tuple(map(_hidden, event.texts))) if isinstance(event, Names) else event
+        for event in events
+    ]
+
+
+def _hidden(text: str) -> str:
+    return f"hidden: {text}" if text.startswith((*REQUIREMENT, CONSTRAINT)) else text
+
+
+def write_command(file: Path) -> Path:
+    """Write the executable that a ResourceManager starts in place of `treadle`; returns its path."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {__name__} "$@"\n')
+    file.chmod(0o700)
+    return file
+
+
+def main() -> None:
+    """Run the command line with an engine that is blind."""
+    sighted = Engine.apply
+
+    def apply(self: Engine, events: Sequence[Event]) -> None:
+        sighted(self, hidden(events))
+
+    Engine.apply = apply  # type: ignore[method-assign]
+    runpy.run_module("treadle", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
