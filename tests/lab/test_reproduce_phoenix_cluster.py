@@ -12,20 +12,18 @@ import pytest
 from tests.support.tables import mean_of, rows_of
 
 from treadle.events import Names, Tags
-from treadle_lab.papers.phoenix import sls as testbed
 from treadle_lab.papers.phoenix.sls import (
     ALLOCATOR,
     POLICY,
     SCHEMES,
-    Settings,
-    arrivals,
+    Size,
     hidden,
     results_of,
+    scheduling,
+    script_of,
     write_command,
 )
 from treadle_lab.sls.play import Draw, Played, PlayedJob
-
-SETTINGS = Settings(short_jobs=20, short_tasks=2, gap_ms=6_000, long_jobs=4, slots=18)
 
 
 def draws(count: int = 20, ours: float = 0.5, **wrong: bool) -> list[Draw]:
@@ -42,18 +40,18 @@ def draws(count: int = 20, ours: float = 0.5, **wrong: bool) -> list[Draw]:
 
 
 def shortfalls(found: list[Draw]) -> list[str]:
-    return list(results_of(found, SETTINGS).facts["shortfalls"])
+    return list(results_of(found, Size()).facts["shortfalls"])
 
 
 def test_a_rounds_jobs_depend_on_the_seed_alone_and_load_the_cluster_as_said() -> None:
-    settings = SETTINGS
-    drawn = arrivals(3, settings)
-    assert drawn == arrivals(3, settings) != arrivals(4, settings)
-    assert [one.at_ms for one in drawn] == sorted(one.at_ms for one in drawn)
-    short, long = [one for one in drawn if one.short], [one for one in drawn if not one.short]
-    work = sum(one.tasks * one.task_ms for one in long)
-    span = max(one.at_ms for one in short)
-    assert work / (settings.slots * span) == pytest.approx(settings.load, rel=0.1)
+    size = Size(nodes=20, short_jobs=20, gap_ms=6_000, long_jobs=4)
+    drawn = script_of(3, size).jobs
+    assert drawn == script_of(3, size).jobs != script_of(4, size).jobs
+    assert [job.at_ms for job in drawn] == sorted(job.at_ms for job in drawn)
+    short, long = ([job for job in drawn if bool(job.requires) == requires] for requires in (True, False))
+    work_ms = size.long_ms * sum(len(job.stages[0].durations_ms) for job in long)
+    span_ms = max(job.at_ms for job in short)
+    assert work_ms / (20 * 4 * span_ms) == pytest.approx(size.load, rel=0.1)
 
 
 def test_a_blind_engine_gets_no_requirement() -> None:
@@ -74,9 +72,9 @@ def test_the_blind_command_runs_the_command_line(tmp_path: Path) -> None:
     assert done.stdout.startswith("treadle ")
 
 
-def test_the_report_says_what_is_reached_and_what_is_not(tmp_path: Path) -> None:
+def test_the_report_says_what_is_reached_and_what_is_not() -> None:
     good = draws()
-    written = json.loads(json.dumps(results_of(good, SETTINGS).as_json()))
+    written = json.loads(json.dumps(results_of(good, Size()).as_json()))
     over = mean_of(written, "phoenix-testbed-goals", "short jobs' P90", "phoenix over stock")
     assert over == pytest.approx(0.5)
     assert written["shortfalls"] == []
@@ -92,18 +90,15 @@ def test_the_report_says_what_is_reached_and_what_is_not(tmp_path: Path) -> None
 
 
 def test_the_testbed_plays_the_same_jobs_for_every_scheduler(tmp_path: Path) -> None:
-    size = testbed.Size(50)
-    settings = replace(testbed.settings_of(size), short_jobs=5, long_jobs=2)
-    script = testbed.script_of(3, settings, size)
-    assert script == testbed.script_of(3, settings, size)
+    size = Size(50, short_jobs=5, long_jobs=2)
+    script = script_of(3, size)
     assert len(script.attributes) == 5
     short, long = ([job for job in script.jobs if bool(job.requires) == short] for short in (True, False))
     assert [job.all_tags for job in short] == [("treadle:require=zone=special",)] * 5
     assert [job.all_tags for job in long] == [()] * 2
     durations = long[0].stages[0].durations_ms
-    assert sum(durations) / len(durations) == pytest.approx(settings.long_ms, rel=0.1)
-    assert settings.slots == 200
-    stock, blind = (testbed.scheduling(one, tmp_path / "run") for one in ("stock", "blind"))
+    assert sum(durations) / len(durations) == pytest.approx(size.long_ms, rel=0.1)
+    stock, blind = (scheduling(one, tmp_path / "run") for one in ("stock", "blind"))
     assert stock.policy is None
     assert ALLOCATOR.items() <= stock.settings.items()
     assert blind.policy == POLICY

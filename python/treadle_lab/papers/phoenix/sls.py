@@ -52,61 +52,10 @@ SHORT: Final = "short"
 """Prefix of the names of short jobs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Size of a round."""
-
-    short_jobs: int
-    short_tasks: int
-    gap_ms: int
-    """Mean time from one short job to the next."""
-    long_jobs: int
-    slots: int
-    """Tasks at a time in the cluster."""
-    short_ms: int = 1_000
-    """Sleep time of a task of a short job, in ms."""
-    long_ms: int = 8_000
-    """Sleep time of a task of a long job, in ms."""
-    load: float = 0.7
-    """Average number of slots used by long jobs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A job and when it is submitted."""
-
-    name: str
-    at_ms: int
-    tasks: int
-    task_ms: int
-    short: bool
-
-
-def arrivals(seed: int, settings: Settings) -> list[Arrival]:
-    """Draw the jobs of a round, in the order in which they are submitted.
-
-    Long jobs come evenly; their tasks together keep ``load`` of the slots busy until the last short job comes.
-    """
-    chance = np.random.default_rng(seed)
-    gaps = chance.exponential(settings.gap_ms, settings.short_jobs)
-    times = np.cumsum(gaps)
-    span = float(times[-1])
-    tasks = max(1, round(settings.load * settings.slots * span / settings.long_ms / settings.long_jobs))
-    drawn = [
-        Arrival(f"long-{number}", round(number * span / settings.long_jobs), tasks, settings.long_ms, False)
-        for number in range(settings.long_jobs)
-    ]
-    drawn += [
-        Arrival(f"{SHORT}-{number}", round(float(at)), settings.short_tasks, settings.short_ms, True)
-        for number, at in enumerate(times)
-    ]
-    return sorted(drawn, key=lambda one: (one.at_ms, one.name))
-
-
 ATTRIBUTE: Final = {"zone": "special"}
 SPECIAL_SHARE: Final = 0.1
 SLOTS: Final = 4
-TASK_MB: Final = 1024
+TASK: Final = {"memory-mb": 1024, "vcores": 1}
 MASTER_MB: Final = 256
 MASTERS: Final = 4
 """Additional application masters per node, next to its tasks."""
@@ -116,39 +65,54 @@ SPREAD: Final = (0.5, 1.5)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Size of the testbed."""
+    """Size of a round."""
 
     nodes: int = 200
+    short_jobs: int = 60
+    short_tasks: int = 20
+    gap_ms: int = 1_000
+    """Mean time from one short job to the next."""
+    long_jobs: int = 3
+    short_ms: int = 1_000
+    """Sleep time of a task of a short job, in ms."""
+    long_ms: int = 8_000
+    """Sleep time of a task of a long job, in ms."""
+    load: float = 0.7
+    """Average share of the slots used by long jobs."""
 
     @property
     def special(self) -> range:
         """The numbers of special nodes, evenly over the cluster."""
-        step = round(1 / SPECIAL_SHARE)
-        return range(0, self.nodes, step)
+        return range(0, self.nodes, round(1 / SPECIAL_SHARE))
 
     @property
     def cluster(self) -> Cluster:
         """The cluster."""
-        return Cluster(self.nodes, SLOTS * TASK_MB + MASTERS * MASTER_MB, SLOTS + MASTERS)
+        return Cluster(self.nodes, SLOTS * TASK["memory-mb"] + MASTERS * MASTER_MB, SLOTS + MASTERS)
 
 
-def settings_of(size: Size) -> Settings:
-    """Return how many jobs come, and how fast."""
-    return Settings(short_jobs=60, short_tasks=20, gap_ms=1_000, long_jobs=3, slots=size.nodes * SLOTS)
+def script_of(seed: int, size: Size) -> Script:
+    """Return the jobs of a seed as the testbed plays them; short ones require a special node.
 
-
-def script_of(seed: int, settings: Settings, size: Size) -> Script:
-    """Return the jobs of a seed as the testbed plays them."""
+    Long jobs come evenly; their tasks together keep ``load`` of the slots busy until the last short job comes.
+    """
+    times_ms = np.cumsum(np.random.default_rng(seed).exponential(size.gap_ms, size.short_jobs))
+    span_ms = float(times_ms[-1])
+    tasks = max(1, round(size.load * size.nodes * SLOTS * span_ms / size.long_ms / size.long_jobs))
+    jobs = [(round(at * span_ms / size.long_jobs), f"long-{at}", tasks, size.long_ms) for at in range(size.long_jobs)]
+    jobs += [
+        (round(float(at_ms)), f"{SHORT}-{number}", size.short_tasks, size.short_ms)
+        for number, at_ms in enumerate(times_ms)
+    ]
     chance = np.random.default_rng((seed, 7))
-    jobs = tuple(_job(arrival, chance) for arrival in arrivals(seed, settings))
-    return Script(jobs, {size.cluster.host(number): ATTRIBUTE for number in size.special})
+    played = tuple(_job(*job, chance) for job in sorted(jobs))
+    return Script(played, {size.cluster.host(number): ATTRIBUTE for number in size.special})
 
 
-def _job(arrival: Arrival, chance: np.random.Generator) -> ScriptedJob:
-    durations = np.rint(arrival.task_ms * chance.uniform(*SPREAD, arrival.tasks)).astype(int).tolist()
-    stages = map_reduce(durations, {"memory-mb": TASK_MB, "vcores": 1})
-    requires = ATTRIBUTE if arrival.short else {}
-    return ScriptedJob(arrival.name, arrival.at_ms, stages, master_mb=MASTER_MB, requires=requires)
+def _job(at_ms: int, name: str, tasks: int, task_ms: int, chance: np.random.Generator) -> ScriptedJob:
+    durations = np.rint(task_ms * chance.uniform(*SPREAD, tasks)).astype(int).tolist()
+    requires = ATTRIBUTE if name.startswith(SHORT) else {}
+    return ScriptedJob(name, at_ms, map_reduce(durations, TASK), master_mb=MASTER_MB, requires=requires)
 
 
 def scheduling(scheme: str, folder: Path) -> Scheduling:
@@ -160,13 +124,13 @@ def scheduling(scheme: str, folder: Path) -> Scheduling:
     return Scheduling(scheme, policy, settings=ALLOCATOR, sidecar=blind)
 
 
-def run_draw(seed: int, settings: Settings, size: Size, turn: int, player: Player) -> Draw:
+def run_draw(seed: int, size: Size, turn: int, player: Player) -> Draw:
     """Play the jobs of a seed under all schemes: see `Player.draw`.
 
     Raises:
         BenchError: a run gave no result.
     """
-    script = script_of(seed, settings, size)
+    script = script_of(seed, size)
     schemes = [scheduling(scheme, player.folder / f"{seed}-{scheme}") for scheme in SCHEMES]
     return Draw(seed, player.draw(schemes, lambda _: script, size.cluster, seed, turn))
 
@@ -186,7 +150,7 @@ LAYOUTS: Final = {
 }
 
 
-def results_of(draws: Sequence[Draw], settings: Settings) -> Results:
+def results_of(draws: Sequence[Draw], size: Size) -> Results:
     """Return everything; a draw is a pair of every two schedulers."""
     rows = {
         "phoenix-testbed": [row for draw in draws for scheme in draw.runs for row in _rows(draw, scheme)],
@@ -198,7 +162,7 @@ def results_of(draws: Sequence[Draw], settings: Settings) -> Results:
             if (theirs := figures_s(draw.runs[over]).get(figure))
         ],
     }
-    results = Results(LAYOUTS, rows, facts_of(draws) | {"settings": asdict(settings)})
+    results = Results(LAYOUTS, rows, facts_of(draws) | {"size": asdict(size)})
     results.facts["shortfalls"] += [*_misplaced(draws), *_rejected(draws), *_missed(results)]
     short = sum(job.name.startswith(SHORT) for draw in draws for job in draw.runs[OURS].jobs)
     if short < SHORT_JOBS:

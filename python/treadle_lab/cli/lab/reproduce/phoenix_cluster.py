@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -34,17 +33,15 @@ def phoenix_cluster(
     cache: CacheOption = None,
 ) -> None:
     """Run short jobs that a tenth of the nodes can serve, and long ones, under four schedulers on simulated nodes."""
-    from treadle_lab.papers.phoenix import sls as testbed
+    from treadle_lab.papers.phoenix.sls import Size, results_of, run_draw
 
     places = OutputPaths(output=output, out=out, logs=folder, cache=cache)
     places.check()
-    size = testbed.Size(nodes)
-    settings = testbed.settings_of(size)
-    settings = replace(settings, short_jobs=10, long_jobs=1) if quick else settings
+    size = Size(nodes, short_jobs=10, long_jobs=1) if quick else Size(nodes)
     play_draws(
         "papers.phoenix",
         range(seed, seed + (seeds or (1 if quick else SEEDS))),
         places,
-        lambda turn, one, player: testbed.run_draw(one, settings, size, turn, player),
-        lambda found: testbed.results_of(found, settings),
+        lambda turn, one, player: run_draw(one, size, turn, player),
+        lambda found: results_of(found, size),
     )
