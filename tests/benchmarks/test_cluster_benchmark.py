@@ -35,7 +35,7 @@ def test_every_container_of_the_load_ran_under(mode: str, results: dict[str, Any
     assert figures["containers_missing"] == 0
     assert figures["containers"] == JOBS * (TASKS + 1)
     assert figures["span_s"] > 1, "a task takes a second"
-    for name in ("commit_wall_us", "commit_cpu_us", "scheduler_cpu_us", "heartbeat_p99_us", "rm_cpu_s"):
+    for name in ("try_commit_cpu_us", "scheduler_cpu_us", "heartbeat_p99_us", "heartbeats_share", "jvm_cpu_us"):
         assert figures[name] > 0, name
 
 
@@ -49,11 +49,11 @@ def test_the_engine_placed_everything_and_nothing_was_rejected(mode: str, result
 
 def test_treadle_is_compared_with_stock_and_floor(results: dict[str, Any]) -> None:
     comparison = results["comparison"]
-    assert comparison["better_stock_mode"] in {"sync", "async-1", "async-2"}
-    assert comparison["span_ratio"] > 0
-    assert comparison["floor_ratio"] > 0
+    assert comparison["best_stock_mode"] in {"sync", "async-1", "async-2"}
+    assert comparison["span_ratio"]["mean"] > 0
+    assert comparison["floor_ratio"]["mean"] > 0
 
 
 def test_only_modes_with_an_engine_in_python_have_a_sidecar(results: dict[str, Any]) -> None:
-    cpu = {mode: results["modes"][mode]["median"]["sidecar_cpu_s"] for mode in MODES}
-    assert {mode for mode, seconds in cpu.items() if seconds > 0} == {"observe", "treadle"}
+    cpu = {mode: results["modes"][mode]["median"]["sidecar_cpu_us"] for mode in MODES}
+    assert {mode for mode, spent_us in cpu.items() if spent_us} == {"observe", "treadle"}

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from tests.lab.test_bench_results import histogram
 
-from treadle_lab.bench import backlog
-from treadle_lab.bench.backlog import BACKLOG_MODES, BacklogLoad, behind, rate_of
-from treadle_lab.bench.cluster import Figures, Rounds
+from treadle_lab.bench.backlog import BACKLOG_MODES, RATE, BacklogLoad, rate_of
+from treadle_lab.bench.cluster import Figures, Rounds, behind
 from treadle_lab.sls.load import BenchError
 from treadle_lab.sls.run import CpuSample, Run, yarn_site
 
@@ -64,9 +63,10 @@ def test_slots_follow_from_the_nodes_unless_they_are_given() -> None:
     assert replace(LOAD, slots_per_node=7).slots == 700
 
 
-def test_the_trace_names_as_many_users_as_asked() -> None:
-    (share,) = replace(LOAD, users=4).trace()["workloads"]
-    assert [job["user_name"] for job in share["job_classes"]] == ["user0", "user1", "user2", "user3"]
+def test_the_trace_has_masters_of_one_task() -> None:
+    trace = LOAD.trace()
+    (job,) = trace["workloads"][0]["job_classes"]
+    assert (trace["num_jobs"], job["tasks"][0]["count"]) == (20, {"val": 1})
 
 
 def test_the_figures_of_a_window() -> None:
@@ -150,9 +150,9 @@ def test_ratios_are_of_the_rounds_that_both_came_through() -> None:
         rounds("treadle", 3_000, 90_000, 6_000),
         rounds("floor", None, None, None),
     ]
-    compared = backlog.comparison(outcome)
+    compared = RATE.comparison(outcome)
     assert compared["best_stock_mode"] == "async-1"
     assert compared["rate_ratio"]["mean"] == pytest.approx(1.5)
     assert compared["observe_rate_ratio"]["mean"] == pytest.approx(0.9)
     assert compared["floor_ratio"] is None
-    assert backlog.best_stock([rounds("sync", None)]) is None
+    assert RATE.best_stock([rounds("sync", None)]) is None

@@ -40,7 +40,6 @@ def test_patience_outlasts_a_few_tasks() -> None:
         (["--backlog", "--mode", "async-9"], "--mode async-9: there is no such mode with --backlog"),
         (["--backlog", "--heartbeat-ms", "99"], "--heartbeat-ms is 99"),
         (["--backlog", "--queues", "401"], "--queues is 401: there must be as many jobs"),
-        (["--backlog", "--users", "0"], "--users is 0"),
         (["--backlog", "--preferred-nodes", "101"], "--preferred-nodes is 101"),
         (["--backlog", "--slots-per-node", "10001"], "--slots-per-node is 10001"),
         (["--backlog", "--window-s", "nan"], "--window-s is nan"),

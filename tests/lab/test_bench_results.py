@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from treadle_lab.bench import cluster
-from treadle_lab.bench.cluster import (
-    COUNTED_PER_MODE,
-    Figures,
-    Rounds,
-    comparison,
-    figures_of,
-    peak_per_s,
-    results_table,
-    run_rounds,
-)
-from treadle_lab.sls.load import MODES, BenchError, Mode
+from treadle_lab.bench.cluster import SPAN, Figures, Rounds, run_rounds, span_of
+from treadle_lab.sls.load import MODES, BenchError, Mode, Workload
 from treadle_lab.sls.run import CpuSample, Run
+
+WORKLOAD = Workload(nodes=10, jobs=1, tasks=3, task_ms=8_000)
+"""Four containers, with that of the application master."""
 
 
 def histogram(count: int, total_ns: int) -> dict[str, int]:
@@ -47,6 +40,7 @@ def measurements(**changes: Any) -> dict[str, Any]:
         "commit_wall": histogram(4, 80_000),
         "commit_cpu": histogram(4, 60_000),
         "heartbeat_wall": histogram(100, 1_000_000),
+        "heartbeats": {"bucket_ms": 500, "counts": [5] * 30},
         "allocate_cpu": histogram(10, 1_000_000),
         "cpu_ns": {
             "process": 20_000_000_000,
@@ -63,21 +57,20 @@ def measurements(**changes: Any) -> dict[str, Any]:
 
 
 def figures(**changes: float) -> Figures:
-    return figures_of(Run(MODES["sync"], measurements()), 4) | changes
+    return span_of(Run(MODES["sync"], measurements()), WORKLOAD) | changes
 
 
 def test_the_figures_of_a_stock_run() -> None:
-    found = figures_of(Run(MODES["sync"], measurements()), containers_wanted=5)
+    found = span_of(Run(MODES["sync"], measurements()), replace(WORKLOAD, tasks=4))
     assert found["span_s"] == 10.0
-    assert found["mean_containers_per_s"] == 2.0
-    assert found["peak_containers_per_s"] == 3
-    assert found["commit_wall_us"] == 20.0
-    assert found["commit_cpu_us"] == 15.0
+    assert found["try_commit_cpu_us"] == 15.0
+    assert found["heartbeats_share"] == 1.0, "ten a second, of ten nodes"
     assert found["scheduler_cpu_us"] == 1_000.0, "event thread 2 ms, shim 1 ms, masters' calls 1 ms over 4 containers"
     assert (found["heartbeat_p50_us"], found["heartbeat_p99_us"]) == (10.0, 90.0)
     assert found["stale_nodes_mean"] == 3, "samples outside of the span do not count"
-    assert found["rm_cpu_s"] == 20.0
-    assert (found["rejected"], found["sidecar_cpu_s"]) == (0, 0.0)
+    assert found["jvm_cpu_us"] == 5_000_000.0
+    assert found["rejected"] == 0
+    assert math.isnan(found["sidecar_cpu_us"])
     assert found["containers_missing"] == 1
     assert math.isnan(found["decide_p50_us"])
 
@@ -91,7 +84,7 @@ def test_the_figures_of_the_shim_and_its_sidecar() -> None:
         CpuSample(1_010_900, 8.5),
         CpuSample(1_020_000, 9.0),
     ]
-    found = figures_of(Run(MODES["treadle"], seen, samples), containers_wanted=4)
+    found = span_of(Run(MODES["treadle"], seen, samples), WORKLOAD)
     assert (
         found["rejected"],
         found["placed_by_capacity_scheduler"],
@@ -103,20 +96,14 @@ def test_the_figures_of_the_shim_and_its_sidecar() -> None:
         400,
         900,
     )
-    assert found["shim_frame_us"] == 10.0
-    assert found["sidecar_cpu_s"] == 0.5, "what it used to start does not count"
+    assert found["frame_us"] == 10.0
+    assert found["sidecar_cpu_us"] == 0.5e6 / 4, "what it used to start does not count"
     assert found["scheduler_cpu_us"] == 1_000.0 + 0.5e6 / 4
-
-
-@given(st.lists(st.integers(0, 50), max_size=60))
-def test_the_peak_is_no_less_than_any_bucket_and_no_more_than_all(counts: list[int]) -> None:
-    peak = peak_per_s(counts, 100)
-    assert max(counts, default=0) <= peak <= sum(counts)
 
 
 def test_rounds_give_the_median_but_the_worst_of_what_must_not_happen() -> None:
     rounds = (figures(span_s=10.0, rejected=0), figures(span_s=30.0, rejected=5), figures(span_s=11.0, rejected=0))
-    combined = Rounds(MODES["treadle"], rounds, worst=COUNTED_PER_MODE)
+    combined = Rounds(MODES["treadle"], rounds)
     assert (combined.median("span_s"), combined.median("rejected")) == (11.0, 5)
 
 
@@ -139,9 +126,7 @@ def test_modes_take_turns_and_a_round_that_gives_no_figures_says_why(
 
     modes = [MODES["sync"], MODES["floor"]]
     setting: Any = None
-    found = run_rounds(
-        modes, 2, setting, lambda *_: None, judge, tmp_path, lambda known: written.append(len(known)), turning=True
-    )
+    found = run_rounds(modes, 2, setting, lambda *_: None, judge, tmp_path, lambda known: written.append(len(known)))
     assert ran == ["1-sync", "1-floor", "2-floor", "2-sync"]
     assert written == [2] * 4
     assert [each.failures for each in found] == [
@@ -159,18 +144,17 @@ def outcome(**spans: float | None) -> list[Rounds]:
 
 
 def test_treadle_is_compared_with_the_better_stock_mode_and_with_the_floor() -> None:
-    found = comparison(outcome(sync=53.0, async_1=50.0, async_2=60.0, treadle=30.0, floor=25.0))
-    assert (found["better_stock_mode"], found["better_async_mode"]) == ("async-1", "async-1")
-    assert found["span_ratio"] == 0.6
-    assert found["floor_ratio"] == 1.2
-    assert found["floor_to_stock"] == 0.5
+    found = SPAN.comparison(outcome(sync=53.0, async_1=50.0, async_2=60.0, treadle=30.0, floor=25.0))
+    assert found["best_stock_mode"] == "async-1"
+    assert found["span_ratio"]["mean"] == 0.6
+    assert found["floor_ratio"]["mean"] == 1.2
+    assert found["floor_to_stock"]["mean"] == 0.5
 
 
 def test_what_did_not_run_has_no_ratio() -> None:
-    found = comparison(outcome(sync=None, treadle=30.0))
+    found = SPAN.comparison(outcome(sync=None, treadle=30.0))
     assert found == {
-        "better_stock_mode": None,
-        "better_async_mode": None,
+        "best_stock_mode": None,
         "span_ratio": None,
         "floor_ratio": None,
         "floor_to_stock": None,
@@ -180,10 +164,10 @@ def test_what_did_not_run_has_no_ratio() -> None:
 
 
 def test_what_observing_costs_is_told_by_the_same_scheduler_alone() -> None:
-    found = comparison(outcome(sync=50.0, async_1=20.0, observe=55.0))
-    assert found["better_stock_mode"] == "async-1"
-    assert found["observe_span_ratio"] == 1.1
-    assert found["observe_cpu_ratio"] == 1.0
+    found = SPAN.comparison(outcome(sync=50.0, async_1=20.0, observe=55.0))
+    assert found["best_stock_mode"] == "async-1"
+    assert found["observe_span_ratio"]["mean"] == pytest.approx(1.1)
+    assert found["observe_cpu_ratio"]["mean"] == 1.0
 
 
 def test_the_json_has_no_nan_and_keeps_failures() -> None:
@@ -199,10 +183,10 @@ def test_the_json_has_no_nan_and_keeps_failures() -> None:
 
 
 def test_the_table_has_a_column_for_each_mode() -> None:
-    table = results_table([*outcome(sync=53.0, treadle=30.0), Rounds(MODES["floor"], (None,), ("broken",))])
+    table = SPAN.table([*outcome(sync=53.0, treadle=30.0), Rounds(MODES["floor"], (None,), ("broken",))])
     assert [column.header for column in table.columns] == ["", "sync", "treadle", "floor"]
     assert list(table.columns[3].cells) == ["failed"] * table.row_count
-    assert "0.57 (to sync)" in str(table.caption)
+    assert "span, treadle to sync: 0.566" in str(table.caption)
 
 
 @pytest.mark.parametrize(("start", "end", "expected"), [(0, 400, 1.0), (150, 250, 1.0), (250, 900, 2.0)])

@@ -1,4 +1,4 @@
-"""Benchmarks on simulated clusters: rounds of modes; and one of them, how long a load takes from begin to end."""
+"""Benchmarks on simulated clusters: rounds of modes, figures and ratios; of one load, how long it takes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import platform
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,17 +15,31 @@ import psutil
 from rich.table import Table
 
 from treadle import __version__
+from treadle.simulate.comparison import Interval, interval_of_ratio
 from treadle.tables import empty_table
 from treadle_lab.rows import plain
-from treadle_lab.sls.load import BenchError, Kind, Mode
-from treadle_lab.sls.run import P50, P99, SCHEDULER_THREADS, Run, Setting, decide_us, simulate
+from treadle_lab.sls.load import BenchError, Kind, Mode, Workload
+from treadle_lab.sls.run import (
+    HEARTBEAT_MS,
+    P50,
+    P99,
+    SCHEDULER_THREADS,
+    Run,
+    Setting,
+    decide_us,
+    heartbeats_share,
+    simulate,
+)
 
 Progress = Callable[[str, dict[str, Any]], None]
 """Called with the label of a run and its measurements so far."""
-Keep = Callable[[dict[str, Any]], None]
-"""Called with the report so far, after each run."""
 Figures = dict[str, float]
 """The figures of a run by name (docs/benchmark.md): wall-clock times unless CPU is named; NaN where a mode has none."""
+
+WORST: Final = frozenset({"rejected", "placed_by_capacity_scheduler", "containers_missing", "attempts_not_finished"})
+"""Figures for which a mode shows its worst round instead of the median."""
+KEEPS_UP: Final = 0.5
+"""A mode that handles a smaller fraction of the due heartbeats does not schedule the requested cluster."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +50,13 @@ class Rounds:
     rounds: tuple[Figures | None, ...] = ()
     """What each showed; None for one that failed, whose cause is among the failures."""
     failures: tuple[str, ...] = ()
-    worst: tuple[str, ...] = ()
-    """Figures for which the mode shows the worst round instead of the median."""
 
     def median(self, figure: str) -> float:
         """Return the median of a figure over the rounds; NaN if all failed."""
         values = [each[figure] for each in self.rounds if each is not None]
         if not values:
             return math.nan
-        return float(max(values) if figure in self.worst else statistics.median(values))
+        return float(max(values) if figure in WORST else statistics.median(values))
 
     def as_json(self) -> dict[str, Any]:
         """Return the median and all rounds, with NaN as null."""
@@ -66,11 +78,8 @@ def run_rounds(
     judge: Callable[[Run], Figures],
     folder: Path,
     written: Callable[[Sequence[Rounds]], None],
-    *,
-    worst: tuple[str, ...] = (),
-    turning: bool = False,
 ) -> list[Rounds]:
-    """Run each mode once per round, so that changes on the machine affect all modes.
+    """Run each mode once per round, every other round in the opposite order: changes on the machine affect all modes.
 
     Args:
         modes: the modes to compare
@@ -80,12 +89,10 @@ def run_rounds(
         judge: returns the figures of a successful run
         folder: contains a folder for each run
         written: called after each run with all results so far, so that an interruption loses none
-        worst: see `Rounds`
-        turning: whether every other round is in the opposite order
     """
-    found = {mode.name: Rounds(mode, worst=worst) for mode in modes}
+    found = {mode.name: Rounds(mode) for mode in modes}
     for number in range(1, rounds + 1):
-        for mode in modes if number % 2 or not turning else reversed(modes):
+        for mode in modes if number % 2 else reversed(modes):
             label = f"{mode.name}, round {number} of {rounds}"
             ran = simulate(mode, setting, folder / f"{number}-{mode.name}", partial(progress, label))
             shown, failure = None, ran.failure
@@ -101,33 +108,83 @@ def run_rounds(
     return list(found.values())
 
 
-def run_benchmark(
-    modes: Sequence[Mode], setting: Setting, rounds: int, folder: Path, keep: Keep, progress: Progress
-) -> list[Rounds]:
-    """Run each mode, and write the report after each run; return the result of each mode."""
-    return run_rounds(
-        modes,
-        rounds,
-        setting,
-        progress,
-        partial(figures_of, containers_wanted=setting.workload.containers),
-        folder,
-        lambda found: keep(report(setting, rounds, found)),
-        worst=COUNTED_PER_MODE,
-    )
+def behind(outcome: Sequence[Rounds]) -> list[str]:
+    """Return the modes that did not keep up with the heartbeats, by the median."""
+    return [each.mode.name for each in outcome if each.median("heartbeats_share") < KEEPS_UP]
 
 
-def report(setting: Setting, rounds: int, outcome: Sequence[Rounds]) -> dict[str, Any]:
-    """Everything that goes to the JSON file."""
-    workload = setting.workload
-    more = {"containers": workload.containers, "ideal_span_s": workload.ideal_span_ms / 1000}
-    return {"workload": asdict(workload) | more} | measured(setting, rounds, comparison(outcome), outcome)
+@dataclass(frozen=True)
+class Sheet:
+    """What is shown of a load.
+
+    Attributes:
+        rows: figures of the table: name, title, how a number of it is written.
+        best: the figure that makes a stock mode the best one.
+        most: whether by its maximum; else by its minimum.
+        ratios: by name a mode, the one that it is compared with (None: the best stock mode), and the figure.
+        words: the names of these figures below the table.
+    """
+
+    rows: Sequence[tuple[str, str, str]]
+    best: str
+    most: bool
+    ratios: Mapping[str, tuple[str, str | None, str]]
+    words: Mapping[str, str]
+
+    def best_stock(self, outcome: Sequence[Rounds]) -> str | None:
+        """Return the best stock mode, None if none ran."""
+        stock = {each.mode.name: each.median(self.best) for each in outcome if each.mode.kind is Kind.STOCK}
+        ran = {name: value for name, value in stock.items() if not math.isnan(value)}
+        return next(iter(sorted(ran, key=lambda name: ran[name], reverse=self.most)), None)
+
+    def comparison(self, outcome: Sequence[Rounds]) -> dict[str, Any]:
+        """Return what Treadle is to the best stock mode and to the floor, and what observing costs the RM."""
+        best = self.best_stock(outcome)
+        found = {name: ratio(outcome, part, whole or best, of) for name, (part, whole, of) in self.ratios.items()}
+        return {"best_stock_mode": best} | {name: value and value.as_json() for name, value in found.items()}
+
+    def report(self, setting: Setting, rounds: int, outcome: Sequence[Rounds]) -> dict[str, Any]:
+        """Return everything that goes to the JSON file."""
+        return {
+            "workload": setting.workload.as_json(),
+            "rounds": rounds,
+            "heap_mb": setting.heap_mb,
+            **machine(),
+            "comparison": self.comparison(outcome) | {"behind": behind(outcome)},
+            "modes": {each.mode.name: each.as_json() for each in outcome},
+        }
+
+    def table(self, outcome: Sequence[Rounds]) -> Table:
+        """Return a column for each mode, a row for each figure; the ratios below."""
+        best = self.best_stock(outcome)
+        lines = [f"best stock mode: {best or 'none ran'}; in brackets 95 % intervals over several rounds"]
+        for part, whole, figure in self.ratios.values():
+            value = ratio(outcome, part, whole or best, figure)
+            if value is not None:
+                lines.append(f"{self.words[figure]}, {part} to {whole or best}: {value}")
+        modes = [each.mode.name for each in outcome]
+        table = empty_table("median of the rounds", ("",), modes, caption="\n".join(lines), caption_justify="left")
+        for name, title, form in self.rows:
+            table.add_row(title, *(_cell(each, name, form) for each in outcome))
+        return table
 
 
-def measured(setting: Setting, rounds: int, compared: dict[str, Any], outcome: Sequence[Rounds]) -> dict[str, Any]:
-    """Return the part of the JSON file that both loads have."""
-    modes = {each.mode.name: each.as_json() for each in outcome}
-    return {"rounds": rounds, "heap_mb": setting.heap_mb, **machine(), "comparison": compared, "modes": modes}
+def _cell(mode: Rounds, name: str, form: str) -> str:
+    if not any(mode.rounds):
+        return "failed"
+    value = mode.median(name)
+    return "-" if math.isnan(value) else format(value, form)
+
+
+def ratio(outcome: Sequence[Rounds], part: str, whole: str | None, figure: str) -> Interval | None:
+    """Return a figure of one mode over that of another, of the rounds that both came through; None if there is none."""
+    by_name = {each.mode.name: each.rounds for each in outcome}
+    if whole is None or part not in by_name or whole not in by_name:
+        return None
+    pairs = [(a, b) for a, b in zip(by_name[part], by_name[whole], strict=False) if a is not None and b is not None]
+    if not pairs:
+        return None
+    return interval_of_ratio([a[figure] for a, _ in pairs], [b[figure] for _, b in pairs])
 
 
 def machine() -> dict[str, Any]:
@@ -143,76 +200,84 @@ def machine() -> dict[str, Any]:
     }
 
 
-COUNTED_PER_MODE: Final = ("rejected", "placed_by_capacity_scheduler", "containers_missing", "attempts_not_finished")
+COMMON_ROWS: Final = (
+    ("scheduler_cpu_us", "scheduler CPU µs per container", ".1f"),
+    ("link_cpu_us", "of it the link thread", ".1f"),
+    ("frame_us", "of that frames, wall", ".1f"),
+    ("commit_cpu_us", "of that commits with all checks", ".1f"),
+    ("sidecar_cpu_us", "of it the sidecar", ".1f"),
+    ("try_commit_cpu_us", "tryCommit alone, CPU µs", ".1f"),
+    ("jvm_cpu_us", "RM and simulation, CPU µs per container", ".0f"),
+    ("heartbeats_share", "heartbeats handled, of those due", ".0%"),
+    ("heartbeat_p50_us", "heartbeat p50, µs", ",.0f"),
+    ("heartbeat_p99_us", "heartbeat p99, µs", ",.0f"),
+    ("decide_p50_us", "decide p50, µs", ",.0f"),
+    ("decide_p99_us", "decide p99, µs", ",.0f"),
+    ("decide_cpu_us", "sidecar CPU a decision, µs", ",.0f"),
+    ("rejected", "rejected", ",.0f"),
+    ("placed_by_capacity_scheduler", "by CapacityScheduler", ",.0f"),
+)
 
 
-def figures_of(run: Run, containers_wanted: int) -> Figures:
-    """Return the figures of a complete run."""
-    seen = run.measurements
-    commits, completions = seen["commits"], seen["completions"]
-    committed = max(1, commits["total"])
-    start_ms, end_ms = commits["first_ms"], completions["last_ms"]
-    origin_ms, placing_ms = seen["origin_epoch_ms"], commits["last_ms"] - start_ms
-    cpu = seen["cpu_ns"]
-    sidecar_s = run.sidecar_cpu_between(origin_ms + start_ms, origin_ms + end_ms)
-    shim = Shim(seen)
+def common_figures(
+    run: Run, nodes: int, heartbeat_ms: float, start_ms: float, end_ms: float, committed: int
+) -> Figures:
+    """Return the figures that all loads have, between two times of the run; CPU times per container.
+
+    Args:
+        run: the run
+        nodes: of the cluster
+        heartbeat_ms: from one heartbeat of a node to the next
+        start_ms: of the run
+        end_ms: of the run
+        committed: containers, at least 1
+    """
+    seen, origin_ms = run.measurements, run.measurements["origin_epoch_ms"]
+    sidecar_us = 1e6 * run.sidecar_cpu_between(origin_ms + start_ms, origin_ms + end_ms)
+    threads_ns = sum(seen["cpu_ns"].get(group, 0) for group in SCHEDULER_THREADS)
+    scheduling_us = (threads_ns + seen["allocate_cpu"]["total_ns"]) / 1000
+    decided = grown(seen, "Frames", 0)
     return {
-        "span_s": (end_ms - start_ms) / 1000,
-        "containers": commits["total"],
-        "peak_containers_per_s": peak_per_s(commits["counts"], commits["bucket_ms"]),
-        "mean_containers_per_s": 1000 * commits["total"] / placing_ms if placing_ms > 0 else 0.0,
-        "commit_wall_us": seen["commit_wall"]["total_ns"] / 1000 / committed,
-        "commit_cpu_us": seen["commit_cpu"]["total_ns"] / 1000 / committed,
-        "scheduler_cpu_us": (scheduling_us(seen) + sidecar_s * 1e6) / committed,
-        "shim_commit_cpu_us": shim.since_first_container("CommitCpuNanos") / 1000 / committed,
-        "shim_frame_us": shim.since_first_container("FrameNanos") / 1000 / committed,
-        "shim_link_cpu_us": shim.since_first_container("LinkCpuNanos") / 1000 / committed,
+        "scheduler_cpu_us": (scheduling_us + sidecar_us) / committed,
+        "link_cpu_us": grown(seen, "LinkCpuNanos") / 1000 / committed,
+        "frame_us": grown(seen, "FrameNanos") / 1000 / committed,
+        "commit_cpu_us": grown(seen, "CommitCpuNanos") / 1000 / committed,
+        "sidecar_cpu_us": sidecar_us / committed if run.mode.kind in (Kind.TREADLE, Kind.OBSERVER) else math.nan,
+        "try_commit_cpu_us": seen["commit_cpu"]["total_ns"] / 1000 / max(1, seen["commit_cpu"]["count"]),
+        "jvm_cpu_us": seen["cpu_ns"]["process"] / 1000 / committed,
+        # below 1 the ResourceManager is late: it learns of ended containers late and handles fewer calls, so that
+        # containers look cheaper than they are
+        "heartbeats_share": heartbeats_share(seen, nodes, heartbeat_ms, start_ms, end_ms),
         "heartbeat_p50_us": seen["heartbeat_wall"]["p50_ns"] / 1000,
         "heartbeat_p99_us": seen["heartbeat_wall"]["p99_ns"] / 1000,
+        "decide_p50_us": decide_us(seen.get("shim") or {}, P50),
+        "decide_p99_us": decide_us(seen.get("shim") or {}, P99),
+        # the rest of a decision's time is mostly a wait for a processor
+        "decide_cpu_us": sidecar_us / decided if decided else math.nan,
+        "rejected": grown(seen, "Rejected", 0),
+        "placed_by_capacity_scheduler": grown(seen, "PlacedByCapacityScheduler", 0),
+    }
+
+
+def grown(seen: Mapping[str, Any], name: str, absent: float = math.nan) -> float:
+    """Return by how much a metric of the shim has grown since the first container; a stock run has none."""
+    end, start = (seen.get(key) or {} for key in ("shim", "shim_at_first_container"))
+    return float(end[name]) - float(start.get(name, 0)) if name in end else absent
+
+
+def span_of(run: Run, workload: Workload) -> Figures:
+    """Return the figures of a complete run of a load that slots bound."""
+    seen, commits = run.measurements, run.measurements["commits"]
+    start_ms, end_ms = commits["first_ms"], seen["completions"]["last_ms"]
+    return common_figures(run, workload.nodes, HEARTBEAT_MS, start_ms, end_ms, max(1, commits["total"])) | {
+        "span_s": (end_ms - start_ms) / 1000,
+        "containers": commits["total"],
         "stale_nodes_mean": stale_nodes(seen, start_ms, end_ms),
-        "rm_cpu_s": cpu.get("process", 0) / 1e9,
-        "sidecar_cpu_s": sidecar_s,
-        "decide_p50_us": shim.decide_us(P50),
-        "decide_p99_us": shim.decide_us(P99),
-        "rejected": shim.value("Rejected", absent=0),
-        "placed_by_capacity_scheduler": shim.value("PlacedByCapacityScheduler", absent=0),
-        "containers_missing": max(0, containers_wanted - commits["total"]),
+        "containers_missing": max(0, workload.containers - commits["total"]),
         # SLS reports an AM's end to its node and to the RM at about the same time: if the node is heard first, the RM
         # takes the AM for failed, after all of its tasks have run
         "attempts_not_finished": seen["attempts_not_finished"],
     }
-
-
-def scheduling_us(seen: Mapping[str, Any]) -> float:
-    """Return the CPU time of all that schedules in the JVM."""
-    groups = sum(seen["cpu_ns"].get(group, 0) for group in SCHEDULER_THREADS)
-    return float(groups + seen["allocate_cpu"]["total_ns"]) / 1000
-
-
-class Shim:
-    """The shim's own metrics at the end of a run; none in a stock run."""
-
-    def __init__(self, measurements: Mapping[str, Any]) -> None:
-        self._end: Mapping[str, Any] = measurements.get("shim") or {}
-        self._start: Mapping[str, Any] = measurements.get("shim_at_first_container") or {}
-
-    def value(self, name: str, absent: float = math.nan) -> float:
-        """Return a metric."""
-        return float(self._end.get(name, absent))
-
-    def decide_us(self, name: str) -> float:
-        """Return a quantile of the decisions of the last window."""
-        return decide_us(self._end, name)
-
-    def since_first_container(self, name: str, absent: float = math.nan) -> float:
-        """Return by how much a metric has grown."""
-        return self.value(name, absent) - float(self._start.get(name, 0) if name in self._end else 0)
-
-
-def peak_per_s(counts: Sequence[int], bucket_ms: int) -> float:
-    """Return the most events in any second that starts with a bucket."""
-    width = max(1, 1000 // bucket_ms)
-    return float(max((sum(counts[i : i + width]) for i in range(len(counts))), default=0))
 
 
 def stale_nodes(measurements: Mapping[str, Any], start_ms: float, end_ms: float) -> float:
@@ -223,90 +288,21 @@ def stale_nodes(measurements: Mapping[str, Any], start_ms: float, end_ms: float)
     return statistics.fmean(inside) if inside else 0.0
 
 
-def comparison(outcome: Sequence[Rounds]) -> dict[str, Any]:
-    """Return the better stock mode, Treadle's span over its span and the floor's, and what observing costs `sync`.
-
-    None where a mode is missing.
-    """
-    ran = {each.mode.name: each for each in outcome if any(each.rounds)}
-    spans = {name: each.median("span_s") for name, each in ran.items()}
-    stock = sorted((name for name, each in ran.items() if each.mode.kind is Kind.STOCK), key=spans.__getitem__)
-    better = next(iter(stock), None)
-
-    def ratio(part: str, whole: str | None, figure: str = "span_s") -> float | None:
-        if part not in ran or whole not in ran or not (below := ran[whole].median(figure)):
-            return None
-        return ran[part].median(figure) / below
-
-    return {
-        "better_stock_mode": better,
-        "better_async_mode": next((name for name in stock if name.startswith("async")), None),
-        "span_ratio": ratio("treadle", better),
-        "floor_ratio": ratio("treadle", "floor"),
-        "floor_to_stock": ratio("floor", better),
-        "observe_span_ratio": ratio("observe", "sync"),
-        "observe_cpu_ratio": ratio("observe", "sync", "rm_cpu_s"),
-    }
-
-
-Rows = Sequence[tuple[str, str, str]]
-"""Rows of a table: the figure's name, its title, how a number of it is written."""
-
-SPAN_ROWS: Final = (
-    ("span_s", "span, s", ".1f"),
-    ("peak_containers_per_s", "peak containers/s", ",.0f"),
-    ("mean_containers_per_s", "mean containers/s", ",.0f"),
-    ("commit_wall_us", "commit, wall µs", ".1f"),
-    ("commit_cpu_us", "commit, CPU µs", ".1f"),
-    ("scheduler_cpu_us", "scheduler CPU µs per container", ".1f"),
-    ("shim_link_cpu_us", "of it the link thread", ".1f"),
-    ("shim_frame_us", "of that frames, wall", ".1f"),
-    ("shim_commit_cpu_us", "of that commits with all checks", ".1f"),
-    ("heartbeat_p50_us", "heartbeat p50, µs", ",.0f"),
-    ("heartbeat_p99_us", "heartbeat p99, µs", ",.0f"),
-    ("stale_nodes_mean", "nodes silent for 2 s, mean", ",.0f"),
-    ("rm_cpu_s", "RM and simulation, CPU s", ".1f"),
-    ("sidecar_cpu_s", "sidecar, CPU s", ".1f"),
-    ("decide_p50_us", "decide p50, µs", ",.0f"),
-    ("decide_p99_us", "decide p99, µs", ",.0f"),
-    ("rejected", "rejected", ",.0f"),
-    ("placed_by_capacity_scheduler", "by CapacityScheduler", ",.0f"),
-    ("containers_missing", "containers missing", ",.0f"),
+SPAN: Final = Sheet(
+    (
+        ("span_s", "span, s", ".1f"),
+        *COMMON_ROWS,
+        ("stale_nodes_mean", "nodes silent for 2 s, mean", ",.0f"),
+        ("containers_missing", "containers missing", ",.0f"),
+    ),
+    "span_s",
+    False,
+    {
+        "span_ratio": ("treadle", None, "span_s"),
+        "floor_ratio": ("treadle", "floor", "span_s"),
+        "floor_to_stock": ("floor", None, "span_s"),
+        "observe_span_ratio": ("observe", "sync", "span_s"),
+        "observe_cpu_ratio": ("observe", "sync", "jvm_cpu_us"),
+    },
+    {"span_s": "span", "jvm_cpu_us": "CPU of RM and simulation"},
 )
-
-
-def figures_table(rows: Rows, outcome: Sequence[Rounds], caption: str) -> Table:
-    """Return a column for each mode, a row for each figure.
-
-    Args:
-        rows: the figures
-        outcome: the modes
-        caption: stands below the table
-    """
-    modes = [each.mode.name for each in outcome]
-    table = empty_table("median of the rounds", ("",), modes, caption=caption, caption_justify="left")
-    for name, title, form in rows:
-        table.add_row(title, *(_cell(each, name, form) for each in outcome))
-    return table
-
-
-def _cell(mode: Rounds, name: str, form: str) -> str:
-    if not any(mode.rounds):
-        return "failed"
-    value = mode.median(name)
-    return "-" if math.isnan(value) else format(value, form)
-
-
-def results_table(outcome: Sequence[Rounds]) -> Table:
-    """Return the figures of each mode; the ratios below."""
-    compared, lines = comparison(outcome), []
-    for name, of in (
-        ("span_ratio", compared["better_stock_mode"]),
-        ("floor_ratio", "floor"),
-        ("floor_to_stock", compared["better_stock_mode"]),
-        ("observe_span_ratio", "sync"),
-        ("observe_cpu_ratio", "sync"),
-    ):
-        value = compared[name]
-        lines.append(f"{name} {'-' if value is None else format(value, '.2f')} (to {of or 'nothing: it did not run'})")
-    return figures_table(SPAN_ROWS, outcome, "\n".join(lines))

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -193,6 +193,10 @@ class Workload:
         """The span with a scheduler that takes no time at all: full waves of tasks."""
         waves = -(-self.jobs * self.tasks // self.slots)
         return waves * self.task_ms
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a report says of it."""
+        return asdict(self) | {"containers": self.containers, "ideal_span_s": self.ideal_span_ms / 1000}
 
     def racks(self) -> dict[str, list[str]]:
         """Return the nodes of each rack.

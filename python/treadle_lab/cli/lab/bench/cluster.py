@@ -9,7 +9,7 @@ import math
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,14 +21,12 @@ from rich.status import Status
 
 from treadle.cli._console import OutputPaths, note, progress_console
 from treadle.cli._options import Output, OutputOption, ResultsOption
-from treadle_lab.bench import backlog as backlog_run
-from treadle_lab.bench import cluster
-from treadle_lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, BacklogLoad, behind, rates_table, run_backlog
-from treadle_lab.bench.cluster import Rounds, results_table
+from treadle_lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, RATE, BacklogLoad, rate_of
+from treadle_lab.bench.cluster import SPAN, Figures, behind, run_rounds, span_of
 from treadle_lab.cli._experiments import FolderOption, SeedOption, isolate_if_possible, with_options
 from treadle_lab.sls import load as sls
 from treadle_lab.sls.load import MODES, BenchError, Workload
-from treadle_lab.sls.run import Setting
+from treadle_lab.sls.run import Run, Setting
 
 Seen = dict[str, Any]
 """Measurements that a run has reported so far."""
@@ -70,7 +68,6 @@ _SIZES: Final = {"jobs": 20, "tasks": 240, "task_ms": 5_000}
 
 def _of_backlog(
     queues: Annotated[int | None, typer.Option(help="Leaf queues; 3.", rich_help_panel=_OF_BACKLOG)] = None,
-    users: Annotated[int | None, typer.Option(help="Users of the jobs, drawn; 1.", rich_help_panel=_OF_BACKLOG)] = None,
     preferred_nodes: Annotated[
         int | None,
         typer.Option(
@@ -142,16 +139,18 @@ def cluster_command(
         raise BenchError(f"--rounds is {rounds}: at least 1 is needed")
     common = {"jobs": jobs, "tasks": tasks, "task_ms": task_ms}
     given = {name: value for name, value in common.items() if value is not None}
-    workload: Workload
+    judge: Callable[[Run], Figures]
     if backlog:
-        workload = BacklogLoad(nodes=nodes, seed=seed, **{**BACKLOG_SIZES, **given, **of_backlog})
-        chosen = sls.chosen(mode or [], BACKLOG_MODES, " with --backlog")
+        workload: Workload = (load := BacklogLoad(nodes=nodes, seed=seed, **{**BACKLOG_SIZES, **given, **of_backlog}))
+        chosen = [load.mode(each) for each in sls.chosen(mode or [], BACKLOG_MODES, " with --backlog")]
+        judge, sheet, done = partial(rate_of, load=load), RATE, partial(_done_of_backlog, load)
     else:
         if of_backlog:
             option = min(of_backlog).replace("_", "-")
             raise BenchError(f"--{option} goes with --backlog only; add it, or leave this out")
         workload = Workload(nodes=nodes, seed=seed, **{**_SIZES, **given})
         chosen = sls.chosen(mode or [])
+        judge, sheet, done = partial(span_of, workload=workload), SPAN, partial(_done, workload)
     setting = Setting(
         workload=workload,
         class_path=[],
@@ -165,39 +164,31 @@ def cluster_command(
     setting = replace(setting, class_path=sls.class_path())
     isolate_if_possible()
     work = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if folder is None else folder.absolute()
-    outcome: Sequence[Rounds]
     with progress_console().status("starting") as status:
-        if isinstance(workload, BacklogLoad):
-            shown = progress_of(status, partial(_done_of_backlog, workload))
-            outcome = run_backlog(chosen, setting, workload, rounds, work, places.write, shown)
-        else:
-            shown = progress_of(status, partial(_done, workload))
-            outcome = cluster.run_benchmark(chosen, setting, rounds, work, places.write, shown)
+        outcome = run_rounds(
+            chosen,
+            rounds,
+            setting,
+            progress_of(status, done),
+            judge,
+            work,
+            lambda found: places.write(sheet.report(setting, rounds, found)),
+        )
     for each in outcome:
         for failure in each.failures:
             note(f"{each.mode.name}: {failure}", "red")
-    if isinstance(workload, BacklogLoad):
-        document, table = backlog_run.report(setting, workload, rounds, outcome), rates_table(outcome)
-        _note_late(outcome, workload)
-    else:
-        document, table = cluster.report(setting, rounds, outcome), results_table(outcome)
-    places.publish(document, lambda console: console.print(table))
+    if late := behind(outcome):
+        note(
+            f"{', '.join(late)}: fewer than half of the heartbeats due were handled, so that nodes were silent for "
+            f"long and ends of containers came late: no result of {nodes:,} nodes; with --backlog try a longer "
+            "--heartbeat-ms or --warm-s",
+            "yellow",
+        )
+    places.publish(sheet.report(setting, rounds, outcome), lambda console: console.print(sheet.table(outcome)))
     if any(each.failures for each in outcome):
         raise typer.Exit(1)
     if folder is None:
         shutil.rmtree(work)
-
-
-def _note_late(outcome: Sequence[Rounds], workload: BacklogLoad) -> None:
-    """Note the modes that did not keep up with the heartbeats."""
-    if late := behind(outcome):
-        note(
-            f"{', '.join(late)}: fewer than half of the heartbeats due were handled, so that nodes "
-            "were silent for long and ends of containers came late: no result of "
-            f"{workload.nodes:,} nodes with a heartbeat every {workload.heartbeat_ms:,} ms; try a longer "
-            "--heartbeat-ms or --warm-s",
-            "yellow",
-        )
 
 
 def heap_mb_for(workload: Workload, asked_mb: int) -> int:
