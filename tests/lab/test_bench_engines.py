@@ -14,10 +14,9 @@ from tests.support.optional import present
 
 from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
-from treadle_lab.bench import engines
-from treadle_lab.bench.engines import Row, copies_table, engines_of, measured, mode_of
+from treadle_lab.bench.engines import Row, conflict_fraction, copies_table, loads, measured, mode_of
 from treadle_lab.rows import text
-from treadle_lab.sls.load import MODES, Workload
+from treadle_lab.sls.load import MODES
 from treadle_lab.sls.run import Run
 
 COLUMNS = ["queue", "master_asked_ms", "master_wait_ms", "tasks_asked_ms", "tasks_wait_ms"]
@@ -33,12 +32,11 @@ def run_with(rows: list[list[Any]], **changes: Any) -> Run:
     return Run(MODES["treadle"], seen | changes)
 
 
-def test_conflicts_are_counted_by_engine() -> None:
-    figures = {"a": {"committed": 10, "rejected": 5}, "b": {"committed": 0, "rejected": 0}}
-    found = engines_of(run_with([], engines=figures))
-    assert found["a"] == {"committed": 10, "conflicts": 5, "conflict_fraction": 0.5}
-    assert found["b"]["conflict_fraction"] is None
-    assert list(engines_of(run_with([]))) == [""], "one engine has no name"
+def test_conflicts_are_those_of_all_engines() -> None:
+    figures = {"a": {"committed": 10, "rejected": 5}, "b": {"committed": 10, "rejected": 0}}
+    assert conflict_fraction({"shim": {}, "engines": figures}) == 0.25
+    assert conflict_fraction({"shim": {"Committed": 4, "RejectedNodeFull": 1, "RejectedLocality": 9}}) == 0.25
+    assert conflict_fraction({"shim": {}}) is None
 
 
 def thought(folder: Path) -> ModuleType:
@@ -59,7 +57,7 @@ def view(queues: list[int], counts: list[int], awaiting: list[int]) -> Any:
     )
 
 
-FOUR = Row("copies", "thinking", 4, "coarse", "incremental")
+FOUR = Row("thinking", 4)
 
 
 @pytest.mark.parametrize("load", ["fast", "thinking"])
@@ -85,29 +83,14 @@ def test_the_gate_takes_up_one_job_in_a_decision(tmp_path: Path, monkeypatch: py
 def test_copies_are_measured_by_jobs_served_a_second() -> None:
     rows = [["etl", 0.0, 1.0, 1_000.0, 1_000.0], ["adhoc", 0.0, 1.0, 2_000.0, 3_000.0], ["etl", 0.0, 1.0, -1.0, -1.0]]
     seen = {"completions": {"last_ms": 9_000.0}, "commits": {"first_ms": 1_000.0}}
-    found = measured(Row("x", "thinking", 2, "fine", "incremental"), run_with(rows, **seen))
+    found = measured(Row("thinking", 2), run_with(rows, **seen))
     assert (found.span_s, found.served_per_s) == (8.0, 0.5)
-    one = Row("y", "thinking", 1, "fine", "incremental", 4.0, 0.25)
+    one = Row("thinking", 1, 4.0, 0.25)
     shown = [text(cell) for cell in copies_table([one, found]).rows[1]]
-    assert shown[3:8] == ["incremental", "8.00", "2.00", "0.500", "2.00"]
+    assert shown[1:6] == ["2", "8.00", "2.00", "0.500", "2.00"]
 
 
-def test_missed_goals_of_copies_are_said() -> None:
-    def row(load: str, copies: int, span_s: float, served: float, **changes: Any) -> Row:
-        return replace(Row("x", load, copies, "fine", "incremental", span_s, served), **changes)
-
-    good = [row("fast", 1, 10, 1), row("fast", 2, 10.4, 1), row("fast", 4, 10.9, 1)]
-    good += [row("thinking", 1, 10, 2), row("thinking", 4, 10, 6), row("thinking", 4, 10, 1, transactions="gang")]
-    assert engines.shortfalls(good) == []
-    bad = [row("fast", 1, 10, 1), row("fast", 2, 11, 1), row("thinking", 1, 10, 2), row("thinking", 4, 10, 5)]
-    assert engines.shortfalls(bad) == [
-        "2 copies: 1.10 of the span of one; expected: at most 1.05",
-        "4 copies: 2.50 of the jobs served by one; expected: 3",
-    ]
-
-
-def test_the_plan_of_copies_grows_with_the_nodes() -> None:
-    full, quick = engines.plan(1_000, False, 1), engines.plan(200, True, 1)
-    assert isinstance(full.span, Workload)
-    assert full.span.jobs * full.span.tasks == 10_000, "as many tasks as there is room for"
-    assert quick.span.jobs < full.span.jobs
+def test_the_loads_of_copies_grow_with_the_nodes() -> None:
+    full, quick = loads(1_000, False, 1)["fast"], loads(200, True, 1)["fast"]
+    assert full.jobs * full.tasks == 10_000, "as many tasks as there is room for"
+    assert quick.jobs < full.jobs

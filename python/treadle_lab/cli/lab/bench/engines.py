@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from treadle.cli._console import OutputPaths, note, progress_console, say
+from treadle.cli._console import OutputPaths, note, progress_console
 from treadle.cli._options import Output, OutputOption, ResultsOption
 from treadle_lab.bench import engines
 from treadle_lab.cli._experiments import FolderOption, SeedOption
@@ -37,20 +37,14 @@ def engines_command(
     """
     places = OutputPaths(output=output, out=out)
     places.check()
-    plan = engines.plan(nodes or (200 if quick else 1_000), quick, seed)
+    loads = engines.loads(nodes or (200 if quick else 1_000), quick, seed)
     # last, since it may build for a minute
-    setting = Setting(plan.span, class_path(), heap_mb_for(plan.span, 0), stall_allowed_s(180.0, plan.span))
+    setting = Setting(span := loads[engines.SPAN], class_path(), heap_mb_for(span, 0), stall_allowed_s(180.0, span))
     work = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if folder is None else folder.absolute()
     with progress_console().status("starting") as status:
-        found = engines.run_copies(plan, setting, work, progress_of(status, _done))
+        found = engines.run_copies(loads, setting, work, progress_of(status, _done))
     rows = [row for row in found if row.failure is None]
-
-    def show_all(console: Console) -> None:
-        show(engines.copies_table(rows), console)
-        for text in engines.shortfalls(rows):
-            say(console, text, "red")
-
-    places.publish(engines.copies_report(plan, found), show_all)
+    places.publish(engines.copies_report(loads, found), partial(show, engines.copies_table(rows)))
     failed = [row for row in found if row.failure]
     for row in failed:
         note(f"failed: {row.name}: {row.failure}", "red")
