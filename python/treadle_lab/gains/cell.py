@@ -260,6 +260,7 @@ class Plan:
     draws: int
     hours: float = HOURS
     """Hours of a window of a trace."""
+    command: str = "treadle lab gains"
 
     def cells(self) -> list[Simulated]:
         """Return all cells; those of a point and a seed one after another, which then draw their jobs once."""
@@ -281,4 +282,4 @@ def whole(draws: int = DRAWS, policy: str | None = None) -> Plan:
 
 def quick() -> Plan:
     """Return what takes ten minutes on two cores."""
-    return Plan(QUICK_X, lambda x: QUICK, QUICK_DRAWS, QUICK_HOURS)
+    return Plan(QUICK_X, lambda x: QUICK, QUICK_DRAWS, QUICK_HOURS, "treadle lab gains --quick")

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import isfinite, isnan
 from pathlib import Path
@@ -28,25 +28,28 @@ from treadle.simulate.batch import SIZES, size_of
 from treadle.simulate.comparison import FEW, Verdict, interval_of, lateness, verdict_of
 from treadle.sweep.runs import ResultCache
 from treadle_lab.gains import cell
-from treadle_lab.gains.cell import BASELINE, READY_MADE, REFERENCES, STOCK, Simulated, drawn, file_of, quick, whole
+from treadle_lab.gains.cell import BASELINE, READY_MADE, REFERENCES, STOCK, Plan, Simulated, drawn, file_of
 from treadle_lab.gains.workloads import FIRST_SEED, HOURS, POINTS
 from treadle_lab.harness.runs import RunSettings, run_all
 from treadle_lab.plots import intervals, lines
-from treadle_lab.rows import Row, Table, as_document, json_text, markdown, referred, rows_of, show
+from treadle_lab.rows import Row, Table, as_document, json_text, markdown, pivot, referred, rows_of, show
 
 MEAN: Final = "completion, mean"
 BOUND: Final = "bound"
 LATE: Final = "jobs over 10 % later"
 WORST: Final = "worst job, ratio"
 DISTANCE: Final = "distance from H-DRF shares"
-DETAILS: Final = {
-    "completion, P99": "P99",
-    "wait, mean": "wait",
-    "slowdown, mean": "slowdown",
-    "bounded slowdown, mean": "bounded slowdown",
-    "bounded slowdown, P99": "bounded, P99",
-}
-"""Figures of the table of a point, and their titles there."""
+DETAILS: Final = (
+    "completion, P99",
+    "wait, mean",
+    "slowdown, mean",
+    "bounded slowdown, mean",
+    "bounded slowdown, P99",
+    LATE,
+    WORST,
+    DISTANCE,
+)
+"""Figures of the table of a point."""
 FACTORS: Final = {
     "Google 2011: load 0.95": (
         "Google 2011: load 0.95, no AMs",
@@ -168,42 +171,12 @@ def _cell(results: Results, x: str, name: str) -> str:
     return f"{verdict.change_text} ±{verdict.half_width:.1f}{needed}"
 
 
-def detail_table(results: Results, x: str) -> Table:
-    """Return what else is known at a point: tails, waits, slowdowns, who loses, use, distance from H-DRF shares."""
-    shares = bool(results.values(x, BASELINE, DISTANCE))
-    use = [figure for at, series, figure in results._rows if (at, series) == (x, BASELINE) and figure.startswith("use")]
-    heading = ("change over fair", *DETAILS.values(), "over 10 % later", "worst job", *use, *([DISTANCE] * shares))
-    rows = []
-    for name in results.series(x):
-        if name == BOUND:
-            continue
-        changes = [_brief(results, x, name, figure) for figure in DETAILS]
-        late = ["-", "-"]
-        if name != BASELINE:
-            late = [percent(results.mean(x, name, LATE), ".1f"), f"{results.mean(x, name, WORST):.3g} x"]
-        used = [percent(results.mean(x, name, figure)) for figure in use]
-        distance = [percent(results.mean(x, name, DISTANCE), ".1f")] * shares
-        rows.append((title_of(name), *changes, *late, *used, *distance))
-    return Table(x, heading, rows)
-
-
-def size_table(results: Results, x: str) -> Table:
-    """Return the change of mean completion times at a point by class of sizes."""
-    figures = [f"{MEAN}, {name}" for _, name in SIZES]
-    figures = [figure for figure in figures if results.values(x, BASELINE, figure)]
-    names = [name for name in results.series(x) if name != BOUND]
-    rows = [(title_of(name), *(_brief(results, x, name, figure) for figure in figures)) for name in names]
-    return Table(f"{x}, by size of job", ("mean completion", *(f.removeprefix(f"{MEAN}, ") for f in figures)), rows)
-
-
-def _brief(results: Results, x: str, name: str, figure: str) -> str:
-    """Return a figure of the baseline, or another policy's change; undecided values are in brackets."""
-    if name == BASELINE:
-        return f"{results.mean(x, name, figure):,.3g}"
-    verdict = results.verdict(x, name, figure)
-    if not verdict.draws:
-        return "-"
-    return f"({verdict.change:+.0f} %)" if verdict.word == "undecided" else f"{verdict.change:+.0f} %"
+def detail_tables(rows: Sequence[Row], x: str) -> list[Table]:
+    """Return what else is known at a point: tails, waits, slowdowns, who loses, use, distance; means by size of job."""
+    own = [replace(row, series=title_of(row.series), reference=None) for row in rows if row.x == x]
+    shown = [row for row in own if row.figure in DETAILS or row.figure.startswith("use of ")]
+    by_size = [row for row in own if row.figure.startswith(f"{MEAN}, ")]
+    return [pivot(x, shown, ("",)), pivot(f"{x}, by size of job", by_size, ("",))]
 
 
 def factor_table(results: Results) -> Table:
@@ -286,19 +259,6 @@ def with_tables(page: str, results: Results) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where results come from."""
-
-    quick: bool
-    draws: int
-    cache: Path
-    jobs: int
-    kept: Path | None
-    policy: str | None = None
-    """The policy of the wanted verdicts; None: all are compared."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputPaths(_console.OutputPaths):
     """Where the results of `treadle lab gains` go."""
@@ -306,14 +266,15 @@ class OutputPaths(_console.OutputPaths):
     page: Path | None = None
 
 
-def all_tables(results: Results) -> list[Table]:
+def all_tables(rows: Sequence[Row]) -> list[Table]:
     """Return all tables that are shown."""
-    details = (table(results, x) for x in DETAILED if x in results.xs for table in (detail_table, size_table))
+    results = Results(rows)
+    details = (table for x in DETAILED if x in results.xs for table in detail_tables(rows, x))
     return [*workload_tables(results), *details, factor_table(results)]
 
 
-def compare(source: Source, places: OutputPaths) -> None:
-    """Get the rows, show the tables, or the verdicts on one policy, and write the requested outputs.
+def compare(plan: Plan, runs: RunSettings, kept: Path | None, policy: str | None, places: OutputPaths) -> None:
+    """Get the rows, from a kept file if one is given; show the tables, or the verdicts on one policy; write outputs.
 
     Raises:
         UserError: a cell failed, a file cannot be read or written.
@@ -321,10 +282,10 @@ def compare(source: Source, places: OutputPaths) -> None:
     places.check()
     if places.page is not None:
         check_writable("--page", places.page)
-    document = _simulated(source) if source.kept is None else _read(source.kept)
+    document = _simulated(plan, runs) if kept is None else _read(kept)
     rows = rows_of(document)
     results = Results(rows)
-    tables = all_tables(results) if source.policy is None else verdict_tables(results, source.policy)
+    tables = all_tables(rows) if policy is None else verdict_tables(results, policy)
 
     def show_all(console: Console) -> None:
         for table in tables:
@@ -340,19 +301,17 @@ def compare(source: Source, places: OutputPaths) -> None:
     places.draw(partial(_plots, rows))
 
 
-def _simulated(source: Source) -> dict[str, Any]:
-    plan = quick() if source.quick else whole(source.draws, source.policy)
+def _simulated(plan: Plan, runs: RunSettings) -> dict[str, Any]:
     cells = plan.cells()
     with counted_progress("cells") as bar:
         task = bar.add_task("simulating", total=len(cells))
-        settings = RunSettings(source.cache, source.jobs)
-        documents = run_cells(cells, cell.run, settings, lambda done, _: bar.update(task, completed=done))
+        documents = run_cells(cells, cell.run, runs, lambda done, _: bar.update(task, completed=done))
     builds = len({document["code"] for document in documents})
     if builds > 1:
         what = "if a change between them altered results, raise MODEL in treadle_lab/gains/cell.py and run again"
         note(f"cells are of {builds} builds of the engine; {what}", "yellow")
     head = {
-        "command": "treadle lab gains" + " --quick" * source.quick,
+        "command": plan.command,
         "version": __version__,
         "cpu_hours": round(sum(document["cpu_s"] for document in documents) / 3600, 2),
         "cells": len(cells),

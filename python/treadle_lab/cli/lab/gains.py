@@ -58,10 +58,13 @@ def gains(
         return
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
-    from treadle_lab.gains.page import OutputPaths, Source, compare  # only here: it imports numba
+    from treadle_lab.gains import cell  # only here: they import numba
+    from treadle_lab.gains.page import OutputPaths, compare
+    from treadle_lab.harness.runs import RunSettings
 
+    plan = cell.quick() if quick else cell.whole(seeds, policy)
     places = OutputPaths(output=output, out=out, plot=plot, page=page)
-    compare(Source(quick, seeds, cache, processes, kept, policy), places)
+    compare(plan, RunSettings(cache, processes), kept, policy, places)
 
 
 def _on_sls(draws: int, places: TestbedPaths) -> None:
