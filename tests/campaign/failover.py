@@ -27,7 +27,7 @@ class KilledPair(PairOfResourceManagers):
     def kill_active(self) -> None:
         """SIGKILL to the active RM; the other one, which stood by, takes over. Returns when an engine schedules."""
         killed = self.active
-        self._finish(killed, signal.SIGKILL)
+        self.finish(killed, signal.SIGKILL)
         self.active = self.other
         # without force it asks the other first whether it is active, and gives up when nobody answers
         self.admin("-transitionToActive", "--forceactive", self.active)

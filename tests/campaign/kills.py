@@ -152,7 +152,7 @@ class Hurt:
         self.refreshed()
         orphan = self.sidecar()
         begin = time.monotonic()
-        self.cluster.kill_rm()
+        self.cluster.finish("rm")
         try:
             self.cluster.wait_for("end of the sidecar", lambda: orphan not in self.cluster.sidecar_pids(), 30)
         except ClusterError as error:
@@ -168,11 +168,11 @@ class Hurt:
         """A NodeManager falls silent until it counts as lost, and comes back."""
         node = self.numbers.randint(1, self.cluster.settings.nodes)
         name = self.cluster.layout.node_id(node)
-        self.cluster.signal_node(node, signal.SIGSTOP)
+        self.cluster.process(f"nm{node}").send_signal(signal.SIGSTOP)
         try:
             self.cluster.wait_for("lost node", lambda: self._state(name) == "LOST", 60)
         finally:
-            self.cluster.signal_node(node, signal.SIGCONT)
+            self.cluster.process(f"nm{node}").send_signal(signal.SIGCONT)
         self.cluster.wait_for("node that is back", lambda: self._state(name) == "RUNNING", 120)
         self.work.add("nodes_lost")
 

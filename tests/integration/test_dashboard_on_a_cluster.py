@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -109,7 +110,7 @@ def test_each_page_shows_a_live_cluster_and_a_lost_resource_manager(cluster: Min
         visitor.page.hover("svg.heat rect[data-at='0']")
         visitor.wait_for(f"memory {MEMORY_MB} of {MEMORY_MB} MB")
 
-        cluster.stop_rm()
+        cluster.finish("rm", signal.SIGTERM)
         visitor.wait_for("the ResourceManager does not answer")
         wait_for_light(visitor, "not known")
         cluster.start_rm()

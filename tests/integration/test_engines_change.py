@@ -107,7 +107,7 @@ def test_an_rm_that_is_killed_comes_back_with_all_its_engines(cluster: MiniClust
     for job in jobs.values():
         job.wait_containers(3)
     before = cluster.sidecar_pids()
-    cluster.kill_rm()
+    cluster.finish("rm")
     cluster.wait_for("end of the sidecars", lambda: not set(before) & set(cluster.sidecar_pids()), 60)
     cluster.start_rm()
     cluster.wait_ready()

@@ -94,7 +94,7 @@ def test_hostile_proposals_break_no_limit(limited: FaultyCluster) -> None:
     In `enforce` no node is reserved for longer than it takes to release it, so that a proposal on a reserved one is
     judged in `observe_only` here; with a MockRM, `HostileProposalsTest` has it turned down at the commit.
     """
-    rm = limited.rm_pid()
+    rm = limited.process("rm").pid
     with Masters(limited) as masters:
         job = sleep_job(limited, "hostile", maps=6, map_ms=2500)
         leaver = masters.start("frank", "default")
@@ -116,7 +116,7 @@ def test_hostile_proposals_break_no_limit(limited: FaultyCluster) -> None:
     wait_settled(limited)
     wait_idle(limited)
     assert siege.broken == set()
-    assert limited.rm_pid() == rm
+    assert limited.process("rm").pid == rm
     limited.wait_for("fate of every proposal", lambda: unknown_fates(limited.rm.treadle()) == 0)
     assert siege.counted()["InternalError"] == 0
     assert sum(siege.counted().values()) == limited.rm.treadle()["Rejected"] - siege.before["Rejected"]
@@ -148,12 +148,12 @@ def lose_what_was_decided_on(siege: Siege, masters: Masters) -> None:
     """Let attempts fail and a node be lost while answers are on their way."""
     cluster = siege.cluster
     masters.start_failing("fay", "default", attempts=6)
-    cluster.signal_node(3, signal.SIGSTOP)
+    cluster.process("nm3").send_signal(signal.SIGSTOP)
     try:
         cluster.show_fault(Fault.LATE)
         siege.until(f"late proposals turned down for each of {IN_TIME}", lambda: not siege.missing(IN_TIME), 90)
     finally:
-        cluster.signal_node(3, signal.SIGCONT)
+        cluster.process("nm3").send_signal(signal.SIGCONT)
 
 
 def propose_on_a_reserved_node(siege: Siege, masters: Masters) -> None:

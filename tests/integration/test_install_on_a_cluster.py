@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import signal
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_an_installation_schedules_and_is_taken_back(tmp_path: Path, capsys: pyt
         site = conf / "treadle-site.xml"
         site.write_bytes(site.read_bytes().replace(b"observe_only", b"enforce"))
 
-        cluster.stop_rm()
+        cluster.finish("rm", signal.SIGTERM)
         cluster.start_rm()
         cluster.wait_ready()
         assert sleep_job(cluster, "installed", maps=3).wait() == "SUCCEEDED"
@@ -50,7 +51,7 @@ def test_an_installation_schedules_and_is_taken_back(tmp_path: Path, capsys: pyt
 
         assert run(["uninstall", "--prefix", str(prefix)]) == 1, "the ResourceManager still runs from it"
         assert contents(conf) == before
-        cluster.stop_rm()
+        cluster.finish("rm", signal.SIGTERM)
         cluster.wait_for("the sidecar's end", lambda: not cluster.sidecar_pids(), 60)
         assert run(["uninstall", "--prefix", str(prefix)]) == 0
         assert not prefix.exists()

@@ -159,5 +159,5 @@ def test_every_container_of_an_unmodified_job_is_placed_by_treadle(cluster_folde
         assert containers >= 6
         placed = cluster.wait_for("placements", lambda: cluster.rm.placements().get(application["id"]))
         assert placed == {"treadle": containers, "native": 0}
-        assert cluster.sidecar_pid() != cluster.rm_pid()
+        assert cluster.sidecar_pid() != cluster.process("rm").pid
     assert left_running(cluster_folder) == []

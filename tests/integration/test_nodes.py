@@ -18,7 +18,7 @@ def test_a_job_survives_the_loss_of_a_node_which_is_used_again_when_it_is_back(c
 
     job = sleep_job(cluster, "node-lost", maps=6, map_ms=1500)
     job.wait_containers(3)
-    cluster.kill_node(2)
+    cluster.finish("nm2")
     cluster.wait_for("node to be LOST", lambda: state() == "LOST", 60)
     wait_adds_up(cluster)
     cluster.start_node(2)

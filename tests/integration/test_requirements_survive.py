@@ -106,7 +106,7 @@ def test_what_is_required_holds_whatever_changes_while_asks_wait(cluster: MiniCl
         give_attributes(cluster, special=2)
         assert asker.wait(SLOTS + 2) == [host(2)] * 2
 
-        cluster.kill_node(2)
+        cluster.finish("nm2")
         cluster.wait_for("loss of the special node", lambda: state_of(cluster, host(2)) == "LOST", 120)
         asker.ask(2)
         for _ in range(5):
@@ -121,7 +121,7 @@ def test_what_is_required_holds_whatever_changes_while_asks_wait(cluster: MiniCl
 
         asker.ask(SLOTS)
         asker.beat()
-        cluster.kill_rm()
+        cluster.finish("rm")
         cluster.start_rm()
         cluster.wait_ready()
         # a master that finds the ResourceManager anew asks anew

@@ -28,7 +28,7 @@ def test_a_killed_rm_takes_its_sidecar_along_and_restart_rm_recovers_its_jobs(re
     job.wait_containers(3)
     orphan = restarted.sidecar_pid()
 
-    restarted.signal_rm(signal.SIGKILL)
+    restarted.process("rm").send_signal(signal.SIGKILL)
     restarted.wait_for("end of the sidecar", lambda: not restarted.sidecar_pids(), 30)
     restarted.restart_rm()
     wait_adds_up(restarted)

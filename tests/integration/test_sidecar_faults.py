@@ -67,7 +67,7 @@ def lies() -> list[object]:
 def test_a_lying_sidecar_loses_the_lease_in_the_middle_of_a_job_and_gets_it_back_by_itself(
     cluster: FaultyCluster, fault: Fault
 ) -> None:
-    rm = cluster.rm_pid()
+    rm = cluster.process("rm").pid
     failures = cluster.rm.treadle()["LinkFailures"]
     # more containers than there is room for at once: some of them are placed after the lease has run out
     job = shell_job(cluster, f"fault-{fault.name.lower()}", containers=12, container_ms=3000)
@@ -83,5 +83,5 @@ def test_a_lying_sidecar_loses_the_lease_in_the_middle_of_a_job_and_gets_it_back
     cluster.wait_for("lease that is back", lambda: cluster.rm.treadle()["LeaseHeld"] == 1, 120)
     wait_adds_up(cluster)
     assert job.wait() == "SUCCEEDED"
-    assert cluster.rm_pid() == rm
+    assert cluster.process("rm").pid == rm
     assert cluster.rm.treadle()["LinkFailures"] > failures

@@ -184,6 +184,6 @@ def test_the_demo_is_isolated_or_warns_and_goes_on(
     failure: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_experiments, "isolate", lambda: failure)
-    monkeypatch.setattr(import_module("treadle_lab.cli.demo"), "run_engines_demo", lambda *_: Report.of([], {}, []))
+    monkeypatch.setattr(import_module("treadle_lab.cli.demo"), "run_demo", lambda *_, **__: Report.of([], {}, []))
     said = cli(["demo", "--engines", "--out", str(tmp_path / "demo.json")]).err
     assert ("any local user can run commands as" in said) == bool(failure)

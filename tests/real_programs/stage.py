@@ -129,7 +129,7 @@ class Stage:
     def kill_rm(self) -> None:
         """SIGKILL to the RM, and start it again; returns when all nodes are back and an engine holds the lease."""
         self.end_life()
-        self.cluster.kill_rm()
+        self.cluster.finish("rm")
         self.cluster.start_rm()
         self.cluster.wait_ready()
         self.new_life()

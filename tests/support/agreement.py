@@ -333,7 +333,7 @@ def run_both(policy: str, folder: Path, say: Say) -> Both:
     file.write_text(POLICIES[policy])
     register_parts()
     settings = read_settings(file)
-    with MiniCluster(_cluster_settings(folder, file), folder, say) as cluster, cluster.answering():
+    with MiniCluster(_cluster_settings(folder, file), folder, say) as cluster:
         applications, placed = _run_jobs(cluster, policy, say)
     real = real_trace(applications)
     overheads = [overhead for application in applications.values() for overhead in application.overheads_s]

@@ -363,19 +363,28 @@ class Demo:
         self._kill_phase(during_kill())
         return Report.of(self._jobs, self._cluster.rm.treadle(), self._faults)
 
-    def run_engines(self, jobs: list[DemoJob], engines: Sequence[str]) -> Report:
-        """Run jobs on a cluster of several engines.
+    def run_engines(self) -> Report:
+        """Run the jobs of two engines.
 
         Raises:
-            ClusterError: the cluster does not reach the expected state.
+            ClusterError: an engine never serves its own applications.
         """
+        self._say("waiting for the second engine")
+        self._cluster.wait_for("engines that serve their own", self._at_home, START_S)
+        jobs = of_two_engines()
+        served = f"engine {PROD} serves root.prod, engine {REST} the rest"
+        self._say(f"{len(jobs)} jobs from three queues, together; {served}")
         for job in self._run_together(jobs):
             if job.engine != job.job.engine:
                 served = f"engine {job.engine}" if job.engine else "no engine"
                 self._faults.append(f"{job.job.name} was served by {served} instead of {job.job.engine}")
-        rm = self._cluster.rm
         figures = roster_of(self._cluster).get("engines", {})
-        return Report.of(self._jobs, rm.treadle(), self._faults, {name: figures.get(name, {}) for name in engines})
+        engines = {name: figures.get(name, {}) for name in ENGINES}
+        return Report.of(self._jobs, self._cluster.rm.treadle(), self._faults, engines)
+
+    def _at_home(self) -> bool:
+        shown = roster_of(self._cluster).get("engines", {})
+        return {name: each["served_by"] for name, each in shown.items()} == {name: name for name in ENGINES}
 
     def _run_together(self, jobs: list[DemoJob]) -> list[RunningJob]:
         """Run jobs to their end."""
@@ -437,14 +446,19 @@ class Demo:
         return self._cluster.rm.treadle().get("LeaseHeld") == 1
 
 
-def run_demo(folder: Path, say: Say, show: Show) -> Report:
-    """Start a cluster in `folder`, run the demo on it, and always stop it.
+def run_demo(folder: Path, say: Say, show: Show, *, engines: bool) -> Report:
+    """Start a cluster in `folder`, run the demo on it, of two engines or of one, and always stop it.
 
     Raises:
         ClusterError: the cluster does not start, or does not reach the expected state.
     """
-    with MiniCluster(cluster_settings(folder, QUEUES, 2), folder, say) as cluster, cluster.answering():
-        return Demo(cluster, say, show).run()
+    settings = cluster_of_engines(folder) if engines else cluster_settings(folder, QUEUES, 2)
+    with MiniCluster(settings, folder, say) as cluster:
+        demo = Demo(cluster, say, show)
+        try:
+            return demo.run_engines() if engines else demo.run()
+        except requests.RequestException as error:
+            raise ClusterError(f"the RM does not answer: {error}; its log is {cluster.layout.logs}/rm.log") from error
 
 
 class Shown:
@@ -492,25 +506,6 @@ def cluster_of_engines(folder: Path) -> ClusterSettings:
     policy.parent.mkdir(parents=True, exist_ok=True)
     policy.write_text(yaml.safe_dump(treadle_yaml(), sort_keys=False), encoding="utf-8")
     return cluster_settings(folder, QUEUES_OF_ENGINES, 4, policy)
-
-
-def run_engines_demo(folder: Path, say: Say, show: Show) -> Report:
-    """Start a cluster in `folder`, run the jobs of two engines on it, and stop it whatever happens.
-
-    Raises:
-        ClusterError: the cluster does not start, or an engine never serves its own applications.
-    """
-    with MiniCluster(cluster_of_engines(folder), folder, say) as cluster, cluster.answering():
-        say("waiting for the second engine")
-        cluster.wait_for("engines that serve their own", lambda: _at_home(cluster), START_S)
-        jobs = of_two_engines()
-        say(f"{len(jobs)} jobs from three queues, together; engine {PROD} serves root.prod, engine {REST} the rest")
-        return Demo(cluster, say, show).run_engines(jobs, list(ENGINES))
-
-
-def _at_home(cluster: MiniCluster) -> bool:
-    shown = roster_of(cluster).get("engines", {})
-    return {name: each["served_by"] for name, each in shown.items()} == {name: name for name in ENGINES}
 
 
 SLEEP = "org.apache.hadoop.mapreduce.SleepJob"

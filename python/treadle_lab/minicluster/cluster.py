@@ -12,8 +12,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -320,36 +319,38 @@ class MiniCluster:
         classpath = (f"{folder}/conf", str(self.layout.conf), f"{self.lib}/*")
         self._launch(JavaProgram(name, NM_MAIN, classpath, 400, (*FRUGAL.split(), *self._log_options(name))), folder)
 
-    def signal_rm(self, number: signal.Signals) -> None:
-        """Send a signal to the RM: SIGKILL, SIGSTOP, SIGCONT, SIGTERM."""
-        self._process(RM).send_signal(number)
+    def process(self, name: str) -> psutil.Process:
+        """Return a daemon's process: that of ``rm``, ``nm1``, ``nm2``, ...
 
-    def signal_node(self, node: int, number: signal.Signals) -> None:
-        """Send a signal to NodeManager `node`."""
-        self._process(f"nm{node}").send_signal(number)
+        Raises:
+            ClusterError: it does not run.
+        """
+        process = self._running(name)
+        if process is None:
+            raise ClusterError(f"{name} is not running")
+        return process
 
-    def kill_rm(self) -> None:
-        """SIGKILL to the RM; returns when it is gone."""
-        self._finish(RM, signal.SIGKILL)
-
-    def stop_rm(self) -> None:
-        """SIGTERM to the RM; returns when it is gone."""
-        self._finish(RM, signal.SIGTERM)
-
-    def kill_node(self, number: int) -> None:
-        """SIGKILL to a NodeManager; its containers go on, as on a real node. Returns when it is gone."""
-        self._finish(f"nm{number}", signal.SIGKILL)
+    def finish(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """End a daemon by a signal; returns when it is gone. Containers of a node go on, as on a real node."""
+        process = self.process(name)
+        process.send_signal(number)
+        child = self._children.pop(name, None)
+        try:
+            if child is not None:
+                child.wait(timeout=60)
+            else:
+                process.wait(timeout=60)
+        except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
+            raise ClusterError(f"{name} did not end within 60 s of a {number.name}") from None
+        self.layout.processes = [entry for entry in self.layout.processes if entry.name != name]
+        self.layout.save()
 
     def restart_rm(self, kill: bool = False, scheduler: Scheduler | None = None) -> None:
         """Stop or kill the RM unless it has ended, start it again and wait until the cluster is ready."""
         if self._running(RM) is not None:
-            self._finish(RM, signal.SIGKILL if kill else signal.SIGTERM)
+            self.finish(RM, signal.SIGKILL if kill else signal.SIGTERM)
         self.start_rm(scheduler)
         self.wait_ready()
-
-    def rm_pid(self) -> int:
-        """Return the RM's process id."""
-        return self._process(RM).pid
 
     def sidecar_pids(self) -> list[int]:
         """Return the live sidecars of this cluster: the RM's own child, and any that outlived its RM."""
@@ -417,18 +418,6 @@ class MiniCluster:
             raise ClusterError(f"rmadmin {' '.join(arguments)} failed: {done.stdout}{done.stderr}")
         return done.stdout + done.stderr
 
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """Turn an RM that does not answer inside into an error that names its log.
-
-        Raises:
-            ClusterError: it did not.
-        """
-        try:
-            yield
-        except requests.RequestException as error:
-            raise ClusterError(f"the RM does not answer: {error}; its log is {self.layout.logs}/rm.log") from error
-
     def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = 60.0, poll_s: float = 0.1) -> Any:
         """Wait until `condition` gives something true, and return that; an RM that does not answer counts as not yet.
 
@@ -464,26 +453,6 @@ class MiniCluster:
             if entry.name == name and (process := processes.find(entry)):
                 return process
         return None
-
-    def _process(self, name: str) -> psutil.Process:
-        process = self._running(name)
-        if process is None:
-            raise ClusterError(f"{name} is not running")
-        return process
-
-    def _finish(self, name: str, number: signal.Signals) -> None:
-        process = self._process(name)
-        process.send_signal(number)
-        child = self._children.pop(name, None)
-        try:
-            if child is not None:
-                child.wait(timeout=60)
-            else:
-                process.wait(timeout=60)
-        except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
-            raise ClusterError(f"{name} did not end within 60 s of a {number.name}") from None
-        self.layout.processes = [entry for entry in self.layout.processes if entry.name != name]
-        self.layout.save()
 
     def _change_scheduler(self, scheduler: Scheduler) -> None:
         self.settings = dataclasses.replace(self.settings, scheduler=scheduler)
