@@ -23,18 +23,7 @@ MOST_ASKED: Final = 100_000_000
 _CAPACITY: Final = "yarn.scheduler.capacity."
 _BACKLOG: Final = "treadle.bench.backlog."
 
-BACKLOG_MODES: Final[dict[str, Mode]] = {
-    mode.name: mode
-    for mode in (
-        MODES["sync"],
-        MODES["observe"],
-        MODES["async-1"],
-        MODES["async-2"],
-        asynchronous(4),
-        MODES["treadle"],
-        MODES["floor"],
-    )
-}
+BACKLOG_MODES: Final[dict[str, Mode]] = {**MODES, "async-4": asynchronous(4)}
 
 
 @dataclass(frozen=True)

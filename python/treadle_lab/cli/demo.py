@@ -10,7 +10,7 @@ import typer
 from treadle.cli._console import OutputPaths, console_for_notes, steps
 from treadle.cli._options import Output, OutputOption, check_writable
 from treadle_lab.cli._experiments import isolate_if_possible
-from treadle_lab.demo.run import Shown, run_demo, spark_home
+from treadle_lab.demo.run import run_demo, shown_on, spark_home
 from treadle_lab.minicluster.processes import terminable
 from treadle_lab.minicluster.settings import build_folder
 
@@ -33,8 +33,8 @@ def demo(
     check_writable("--out", target)
     isolate_if_possible()
     with terminable(), steps() as say:
-        place, show = (folder or build_folder() / "demo").resolve(), Shown(console_for_notes()).show
-        report = run_demo(place, say, show, engines=engines)
+        place = (folder or build_folder() / "demo").resolve()
+        report = run_demo(place, say, shown_on(console_for_notes()), engines=engines)
     OutputPaths(output=output, out=target).publish(report.as_json(), report.show)
     if report.faults:
         raise typer.Exit(1)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -73,7 +73,7 @@ NOT_SUBMITTED = "NOT_SUBMITTED"
 
 @dataclass
 class RunningJob:
-    """A submitted job and its last observed state."""
+    """A submitted job and its last observed state; its containers are counted from the RM's audit log."""
 
     job: DemoJob
     client: subprocess.Popen[bytes]
@@ -103,6 +103,33 @@ class RunningJob:
             application["finalStatus"] if ended and application["state"] == "FINISHED" else application["state"]
         )
 
+    @property
+    def fault(self) -> str:
+        """Return the deviations from the expected state; empty if there are none."""
+        if self.state != "SUCCEEDED":
+            return f"{self.job.name} ended as {self.state}"
+        if self.containers == 0:
+            return f"{self.job.name} has no container in the RM's audit log"
+        by_treadle = self.placed.get("treadle", 0)
+        if self.job.phase != "kill" and self.containers != by_treadle:
+            return f"{self.job.name}: {counted(self.containers, 'container')}, of which Treadle placed {by_treadle}"
+        return ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a report says of it; what no committer committed the CapacityScheduler has placed."""
+        return {
+            "name": self.job.name,
+            "framework": self.job.framework,
+            "state": self.state,
+            "seconds": round(self.seconds, 1),
+            "containers": self.containers,
+            "placed_by_treadle": self.placed.get("treadle", 0),
+            "placed_by_capacity_scheduler": self.placed.get("native", 0),
+            "phase": self.job.phase,
+            "queue": self.job.queue,
+            "engine": self.engine,
+        }
+
 
 def submit(cluster: MiniCluster, job: DemoJob) -> RunningJob:
     """Submit a job; returns at once."""
@@ -111,30 +138,26 @@ def submit(cluster: MiniCluster, job: DemoJob) -> RunningJob:
 
 
 def update(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
-    """Look at every job once; an RM that does not answer is asked again next time."""
+    """Look at every job once; an RM that does not answer is asked again next time.
+
+    An ended job keeps the last engine that has served it.
+    """
     try:
         by_tag = {application["applicationTags"]: application for application in cluster.rm.applications()}
         placements = cluster.rm.placements()
     except requests.RequestException:
         return
-    allocated = cluster.containers()
+    allocated, owners = cluster.containers(), roster_of(cluster).get("applications", {})
     for running in jobs:
         application = by_tag.get(running.job.name)
         if application is not None:
             running.update(application)
             running.containers = len(allocated.get(running.application_id, ()))
             running.placed = placements.get(running.application_id, {})
+            running.engine = str(owners.get(running.application_id, ("", running.engine))[1])
         elif running.client.poll() is not None:
             running.state = NOT_SUBMITTED
             running.diagnostics = last_words(running.log)
-
-
-def update_engines(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
-    """Record the engine that serves each job; an ended job keeps the last one."""
-    owners = roster_of(cluster).get("applications", {})
-    for running in jobs:
-        if running.application_id in owners:
-            running.engine = str(owners[running.application_id][1])
 
 
 def roster_of(cluster: MiniCluster) -> dict[str, Any]:
@@ -169,59 +192,10 @@ _REJECTED = "Rejected"
 
 
 @dataclass(frozen=True)
-class JobResult:
-    """A job's end.
-
-    `containers` is counted from the RM's audit log; `placed_by_capacity_scheduler` is what no committer
-    committed.
-    """
-
-    name: str
-    framework: str
-    state: str
-    seconds: float
-    containers: int
-    placed_by_treadle: int
-    placed_by_capacity_scheduler: int
-    phase: str
-    queue: str
-    engine: str = ""
-    """The one of several engines that served it."""
-
-    @classmethod
-    def of(cls, running: RunningJob) -> JobResult:
-        """Make the result of a job that has ended."""
-        return cls(
-            running.job.name,
-            running.job.framework,
-            running.state,
-            round(running.seconds, 1),
-            running.containers,
-            running.placed.get("treadle", 0),
-            running.placed.get("native", 0),
-            running.job.phase,
-            running.job.queue,
-            running.engine,
-        )
-
-    @property
-    def fault(self) -> str:
-        """Return the deviations from the expected state; empty if there are none."""
-        if self.state != "SUCCEEDED":
-            return f"{self.name} ended as {self.state}"
-        if self.containers == 0:
-            return f"{self.name} has no container in the RM's audit log"
-        if self.phase != "kill" and self.containers != self.placed_by_treadle:
-            containers = counted(self.containers, "container")
-            return f"{self.name}: {containers}, of which Treadle placed {self.placed_by_treadle}"
-        return ""
-
-
-@dataclass(frozen=True)
 class Report:
     """The whole demo's end."""
 
-    jobs: list[JobResult]
+    jobs: list[dict[str, Any]]
     rejected: int
     rejected_by_reason: dict[str, int]
     commits: int
@@ -236,21 +210,19 @@ class Report:
         cls, jobs: list[RunningJob], bean: dict[str, Any], faults: list[str], engines: Mapping[str, dict[str, Any]] = {}
     ) -> Report:
         """Put the report together from the jobs, Treadle's metrics and those of several engines."""
-        results = [JobResult.of(running) for running in jobs]
         reasons = {
             key.removeprefix(_REJECTED): int(value)
             for key, value in bean.items()
             if key.startswith(_REJECTED) and key != _REJECTED and value
         }
-        own = [result.fault for result in results if result.fault]
         return cls(
-            jobs=results,
+            jobs=[running.as_json() for running in jobs],
             rejected=int(bean.get(_REJECTED, 0)),
             rejected_by_reason=reasons,
             commits=int(bean.get("Committed", 0)),
             decide_ms={name: bean.get(f"Decide{name.upper()}Us", 0) / 1000 for name in ("p50", "p99")},
             lease_flips=int(bean.get("LeaseFlips", 0)),
-            faults=own + faults,
+            faults=[running.fault for running in jobs if running.fault] + faults,
             engines={
                 name: {"policy": str(each.get("policy", "")), "committed": int(each.get("committed", 0))}
                 for name, each in engines.items()
@@ -268,18 +240,17 @@ class Report:
 
     def show(self, console: Console) -> None:
         """Print the report."""
+        counts = ("containers", "placed_by_treadle", "placed_by_capacity_scheduler")
+        last = "engine" if self.engines else "phase"
         table = empty_table(
             "",
             ("job", "framework", "queue", "state"),
             ("seconds", "containers", "by Treadle", "by CapacityScheduler"),
-            ("engine" if self.engines else "phase",),
+            (last,),
         )
         for job in self.jobs:
-            counts = (job.containers, job.placed_by_treadle, job.placed_by_capacity_scheduler)
-            table.add_row(
-                *(job.name, job.framework, job.queue, job.state, f"{job.seconds:.1f}", *map(str, counts)),
-                job.engine if self.engines else job.phase,
-            )
+            named = (job[name] for name in ("name", "framework", "queue", "state"))
+            table.add_row(*named, f"{job['seconds']:.1f}", *(str(job[name]) for name in counts), job[last])
         console.print(table)
         for name, engine in self.engines.items():
             said = f"engine {name}: {counted(engine['committed'], 'commit')}; {engine['policy']}"
@@ -397,7 +368,6 @@ class Demo:
         deadline = time.monotonic() + JOB_TIMEOUT_S
         while not all(job.ended for job in running):
             update(self._cluster, running)
-            update_engines(self._cluster, running)
             self._show(self._jobs)
             if time.monotonic() > deadline:
                 slow = [job.job.name for job in running if not job.ended]
@@ -461,20 +431,18 @@ def run_demo(folder: Path, say: Say, show: Show, *, engines: bool) -> Report:
             raise ClusterError(f"the RM does not answer: {error}; its log is {cluster.layout.logs}/rm.log") from error
 
 
-class Shown:
-    """Prints what becomes of each job, once a state."""
+def shown_on(console: Console) -> Show:
+    """Return what prints the jobs whose state has changed, once a state."""
+    states: dict[str, str] = {}
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._states: dict[str, str] = {}
-
-    def show(self, jobs: list[RunningJob]) -> None:
-        """Print jobs whose state has changed."""
+    def show(jobs: list[RunningJob]) -> None:
         for running in jobs:
-            if self._states.get(running.job.name) != running.state:
-                self._states[running.job.name] = running.state
+            if states.get(running.job.name) != running.state:
+                states[running.job.name] = running.state
                 text = f"{running.job.name} ({running.job.framework}, {running.job.queue}): {running.state}"
-                self._console.print(text, highlight=False, soft_wrap=True)
+                console.print(text, highlight=False, soft_wrap=True)
+
+    return show
 
 
 PROD, REST = "prod", "rest"
@@ -487,24 +455,16 @@ QUEUES_OF_ENGINES: Final = {"prod": 60, "research": 40, "prod.etl": 50, "prod.re
 START_S: Final = 300.0
 
 
-def treadle_yaml() -> dict[str, Any]:
-    """Return the roster."""
-    policies = {
-        name: yaml.safe_load(ready_made()[policy].read_text("utf-8"))["policy"] for name, policy in ENGINES.items()
-    }
-    return {
-        "engines": {
-            PROD: {"select": {"queues": ["root.prod"]}, "policy": policies[PROD], "fallback": REST},
-            REST: {"policy": policies[REST], "fallback": PROD},
-        }
-    }
-
-
 def cluster_of_engines(folder: Path) -> ClusterSettings:
     """Return the demo's cluster; its queues and its treadle.yaml are written to files next to `folder`."""
+    parts = {name: yaml.safe_load(ready_made()[each].read_text("utf-8"))["policy"] for name, each in ENGINES.items()}
+    engines = {
+        PROD: {"select": {"queues": ["root.prod"]}, "policy": parts[PROD], "fallback": REST},
+        REST: {"policy": parts[REST], "fallback": PROD},
+    }
     policy = folder.with_name(f"{folder.name}-treadle.yaml")
     policy.parent.mkdir(parents=True, exist_ok=True)
-    policy.write_text(yaml.safe_dump(treadle_yaml(), sort_keys=False), encoding="utf-8")
+    policy.write_text(yaml.safe_dump({"engines": engines}, sort_keys=False), encoding="utf-8")
     return cluster_settings(folder, QUEUES_OF_ENGINES, 4, policy)
 
 
@@ -540,78 +500,51 @@ class DemoJob:
 def together(words: Path, results: Path) -> list[DemoJob]:
     """Return the jobs that run at the same time, from two queues."""
     counted, tez_counted, spark_counted = results / "wordcount", results / "tez-wordcount", results / "spark-wordcount"
+
+    def spark(cluster: MiniCluster) -> list[str]:
+        return spark_submit(cluster, "spark-wordcount", "production", str(words), str(spark_counted))
+
+    tez_sleep = (*_sleep(4, 2, 500), "-ir", "3", "-irs", "1", "-irt", "500")
     return [
-        DemoJob("sleep", "MapReduce", "production", _map_reduce("sleep", "production", SLEEP, *_sleep(8, 2, 1000))),
-        DemoJob(
-            "wordcount",
-            "MapReduce",
-            "research",
-            _map_reduce("wordcount", "research", WORD_COUNT, str(words), str(counted)),
-            counted,
-        ),
-        DemoJob(
-            "tez-wordcount",
-            "Tez",
-            "production",
-            _tez("tez-wordcount", "production", TEZ_WORD_COUNT, str(words), str(tez_counted), "2"),
-            tez_counted,
-        ),
-        DemoJob(
-            "tez-sleep",
-            "Tez",
-            "research",
-            _tez("tez-sleep", "research", TEZ_SLEEP, *_sleep(4, 2, 500), "-ir", "3", "-irs", "1", "-irt", "500"),
-        ),
-        DemoJob(
-            "spark-wordcount",
-            "Spark",
-            "production",
-            lambda cluster: spark_submit(cluster, "spark-wordcount", "production", str(words), str(spark_counted)),
-            spark_counted,
-        ),
+        _map_reduce("sleep", "production", SLEEP, *_sleep(8, 2, 1000)),
+        _map_reduce("wordcount", "research", WORD_COUNT, str(words), str(counted), output=counted),
+        _tez("tez-wordcount", "production", TEZ_WORD_COUNT, str(words), str(tez_counted), "2", output=tez_counted),
+        _tez("tez-sleep", "research", TEZ_SLEEP, *tez_sleep),
+        DemoJob("spark-wordcount", "Spark", "production", spark, spark_counted),
     ]
 
 
 def of_two_engines() -> list[DemoJob]:
     """Return the jobs of a cluster on which one engine serves root.prod and another one the rest."""
-    large = ("-Dmapreduce.map.memory.mb=1024",)
-
-    def sleeping(name: str, queue: str, engine: str, maps: int, ms: int, *options: str) -> DemoJob:
-        command = _map_reduce(name, queue, SLEEP, *options, *_sleep(maps, 1, ms))
-        return DemoJob(name, "MapReduce", queue, command, engine=engine)
-
-    def tez(name: str, queue: str, engine: str) -> DemoJob:
-        sizes = (*_sleep(3, 1, 1500), "-ir", "1", "-irs", "1", "-irt", "500")
-        return DemoJob(name, "Tez", queue, _tez(name, queue, TEZ_SLEEP, *sizes), engine=engine)
-
+    large = "-Dmapreduce.map.memory.mb=1024"
+    tez_sleep = (*_sleep(3, 1, 1500), "-ir", "1", "-irs", "1", "-irt", "500")
     return [
-        sleeping("reports", "reports", PROD, 5, 2000),
-        sleeping("etl", "etl", PROD, 5, 2000, *large),
-        sleeping("long", "research", REST, 10, 3000),
-        sleeping("short", "research", REST, 4, 1000),
-        tez("research-tez", "research", REST),
+        _map_reduce("reports", "reports", SLEEP, *_sleep(5, 1, 2000), engine=PROD),
+        _map_reduce("etl", "etl", SLEEP, large, *_sleep(5, 1, 2000), engine=PROD),
+        _map_reduce("long", "research", SLEEP, *_sleep(10, 1, 3000), engine=REST),
+        _map_reduce("short", "research", SLEEP, *_sleep(4, 1, 1000), engine=REST),
+        _tez("research-tez", "research", TEZ_SLEEP, *tez_sleep, engine=REST),
     ]
 
 
 def during_kill() -> DemoJob:
     """Return the job during which the sidecar is killed: several waves of maps, so that one is always waiting."""
     options = ("-Dmapreduce.map.cpu.vcores=4",)
-    command = _map_reduce("sleep-kill", "production", SLEEP, *options, *_sleep(30, 1, 2500))
-    return DemoJob("sleep-kill", "MapReduce", "production", command, phase="kill")
+    return _map_reduce("sleep-kill", "production", SLEEP, *options, *_sleep(30, 1, 2500), phase="kill")
 
 
 def _sleep(maps: int, reduces: int, milliseconds: int) -> list[str]:
     return ["-m", str(maps), "-r", str(reduces), "-mt", str(milliseconds), "-rt", str(milliseconds)]
 
 
-def _map_reduce(tag: str, queue: str, main: str, *arguments: str) -> Callable[[MiniCluster], list[str]]:
-    options = (f"-Dmapreduce.job.queuename={queue}", f"-Dmapreduce.job.tags={tag}")
-    return lambda cluster: cluster.java(main, *options, *arguments)
+def _map_reduce(name: str, queue: str, main: str, *arguments: str, **further: Any) -> DemoJob:
+    options = (f"-Dmapreduce.job.queuename={queue}", f"-Dmapreduce.job.tags={name}")
+    return DemoJob(name, "MapReduce", queue, lambda on: on.java(main, *options, *arguments), **further)
 
 
-def _tez(tag: str, queue: str, main: str, *arguments: str) -> Callable[[MiniCluster], list[str]]:
-    options = (f"-Dtez.queue.name={queue}", f"-Dmapreduce.job.queuename={queue}", f"-Dtez.application.tags={tag}")
-    return lambda cluster: cluster.java(main, *options, *arguments)
+def _tez(name: str, queue: str, main: str, *arguments: str, **further: Any) -> DemoJob:
+    options = (f"-Dtez.queue.name={queue}", f"-Dmapreduce.job.queuename={queue}", f"-Dtez.application.tags={name}")
+    return DemoJob(name, "Tez", queue, lambda on: on.java(main, *options, *arguments), **further)
 
 
 def spark_home() -> Path:
