@@ -38,7 +38,7 @@ from treadle_lab.gains.cell import (
     whole,
 )
 from treadle_lab.gains.cell import run as run_cell
-from treadle_lab.gains.page import BUILDING_BLOCK, MEAN, ON_PAGE, Results, findings, rows_from, run_cells, shown_by
+from treadle_lab.gains.page import BUILDING_BLOCK, MEAN, ON_PAGE, Results, findings, rows_from, shown_by
 from treadle_lab.gains.workloads import (
     BLOCK_MS,
     FIRST_SEED,
@@ -52,7 +52,7 @@ from treadle_lab.gains.workloads import (
     queries,
 )
 from treadle_lab.harness.data import GOOGLE, given_or_default
-from treadle_lab.harness.runs import RunSettings
+from treadle_lab.harness.runs import RunSettings, run_all
 from treadle_lab.plots import intervals, lines
 from treadle_lab.rows import Row, Table, as_document, json_text, markdown, referred, rows_of
 
@@ -124,7 +124,6 @@ def test_references_are_the_values_of_the_baseline_on_the_same_draw() -> None:
 @dataclass(frozen=True)
 class Square:
     number: int
-    cpu_s: float = 1800.0
 
     @property
     def key(self) -> str:
@@ -138,23 +137,19 @@ class Square:
 CALLED: list[int] = []
 
 
-def square(cell: Any) -> dict[str, Any]:
+def square(cell: Square) -> dict[str, Any]:
     CALLED.append(cell.number)
     return {"square": cell.number**2}
 
 
-def test_cells_that_are_kept_do_not_run_again_and_hours_are_printed_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_that_are_kept_do_not_run_again(tmp_path: Path) -> None:
     CALLED.clear()
     settings = RunSettings(tmp_path / "cache", 1)
-    cells: list[Any] = [Square(number) for number in (2, 3, 4)]
-    run_cells(cells[:2], square, settings)
-    capsys.readouterr()
-    found = run_cells(cells, square, settings)
+    squares = [Square(number) for number in (2, 3, 4)]
+    run_all(squares[:2], square, settings, None)
+    found = run_all(squares, square, settings, None)
     assert [each["square"] for each in found] == [4, 9, 16]
     assert CALLED == [2, 3, 4]
-    assert "1 of 3 cells to run, about 0.5 CPU hours" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_cell_goes_by_its_policy_its_seed_and_a_trace_s_window() -> None:

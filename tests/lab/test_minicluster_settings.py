@@ -77,13 +77,6 @@ def test_resource_types_are_declared_and_offered(tmp_path: Path) -> None:
     assert offered == {"yarn.nodemanager.resource-type.gpu": "4", "yarn.nodemanager.resource-type.fpga": "1"}
 
 
-def test_a_resource_type_may_be_offered_by_some_nodes(tmp_path: Path) -> None:
-    layout = configured(tmp_path, ClusterSettings(nodes=2, resources={"gpu": 4}, resource_nodes={"gpu": (2,)}))
-    assert read_site(layout.node_folder(1) / "conf" / "node-resources.xml") == {}
-    offered = read_site(layout.node_folder(2) / "conf" / "node-resources.xml")
-    assert offered == {"yarn.nodemanager.resource-type.gpu": "4"}
-
-
 def test_nodes_with_attributes_have_names_and_addresses_of_their_own(tmp_path: Path) -> None:
     """Attributes go by host name, and reach the scheduler only if it knows nodes by that alone."""
     layout = configured(tmp_path, ClusterSettings(nodes=2, attributes=(NodeAttribute("zone", "a", (2,)),)))
@@ -151,7 +144,6 @@ def test_a_wrong_label_or_attribute_is_refused_with_an_example(kind: Any, text: 
         ({"labels": (NodeLabel("a", (1,)), NodeLabel("b", (1,)))}, "node 1 has two labels"),
         ({"attributes": (NodeAttribute("zone", "a", (4,)),)}, "attribute zone: there is no node 4"),
         ({"attributes": (NodeAttribute("z", "a", (1,)), NodeAttribute("z", "b", (1,)))}, "node 1 has two values"),
-        ({"resources": {"gpu": 1}, "resource_nodes": {"gpu": (0,)}}, "resource gpu: there is no node 0"),
         ({"queues": Path("missing.xml")}, r"missing\.xml"),
         ({"policy": Path("missing.yaml")}, r"missing\.yaml"),
     ],
@@ -172,13 +164,11 @@ def test_an_assignment_without_key_or_sign_is_refused(text: str) -> None:
 
 
 def test_an_amount_must_be_a_whole_number() -> None:
-    assert parse_resources(["gpu=2", "fpga=1:2,3"]) == ({"gpu": 2, "fpga": 1}, {"fpga": (2, 3)})
+    assert parse_resources(["gpu=2", "fpga=1"]) == {"gpu": 2, "fpga": 1}
     with pytest.raises(ClusterError, match="whole number"):
         parse_resources(["gpu=two"])
     with pytest.raises(ClusterError, match="whole number"):
         parse_resources(["gpu=²"])
-    with pytest.raises(ClusterError, match="gpu=4:1,2"):
-        parse_resources(["gpu=2:"])
 
 
 def test_a_layout_is_remembered(tmp_path: Path) -> None:

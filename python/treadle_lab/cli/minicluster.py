@@ -55,9 +55,7 @@ def _settings(
     vcores: Annotated[int, typer.Option(help="Virtual cores that each NodeManager offers.")] = 8,
     resource: Annotated[
         list[str] | None,
-        typer.Option(
-            help="NAME=AMOUNT[:NODE,...]: a further resource type that these nodes offer; default: all.",
-        ),
+        typer.Option(help="NAME=AMOUNT: a further resource type that each node offers."),
     ] = None,
     label: Annotated[
         list[str] | None,
@@ -82,13 +80,11 @@ def _settings(
         register_parts()
         # better refused now than by a cluster that does not get ready
         read_settings(policy)
-    amounts, places = parse_resources(resource or [])
     return ClusterSettings(
         nodes=nodes,
         memory_mb=memory,
         vcores=vcores,
-        resources=amounts,
-        resource_nodes=places,
+        resources=parse_resources(resource or []),
         labels=tuple(NodeLabel.parse(text) for text in label or []),
         attributes=tuple(NodeAttribute.parse(text) for text in attribute or []),
         queues=queues,

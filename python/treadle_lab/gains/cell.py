@@ -159,8 +159,6 @@ def finish_tags(arrivals: Sequence[float], work: Sequence[float]) -> list[float]
 
 MODEL: Final = 1
 """Raise it when a change of the engine or the simulator changes results: kept cells then run again."""
-SLOW: Final = {"slearn": 3.0, "slearn-history": 3.0, "graphene": 3.0, "tetris": 1.5, "phoenix": 2.0}
-"""Approximate duration of simulations under a policy, relative to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +181,6 @@ class Simulated:
     def title(self) -> str:
         """The cell's name where it fails."""
         return f"{self.x}, {self.policy}, seed {self.seed}"
-
-    @property
-    def cpu_s(self) -> float:
-        """About how long it takes."""
-        point = POINTS[self.x]
-        return point.cpu_s * SLOW.get(self.policy, 1.0) * (self.hours / HOURS if point.by_hours else 1.0)
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import isfinite, isnan
@@ -26,7 +26,6 @@ from treadle.policy.catalogue import register_parts
 from treadle.shipped import about
 from treadle.simulate.batch import SIZES, size_of
 from treadle.simulate.comparison import FEW, Verdict, interval_of, lateness, verdict_of
-from treadle.sweep.runs import ResultCache
 from treadle_lab.gains import cell
 from treadle_lab.gains.cell import BASELINE, READY_MADE, REFERENCES, STOCK, Plan, Simulated, drawn, file_of
 from treadle_lab.gains.workloads import FIRST_SEED, HOURS, POINTS
@@ -305,7 +304,7 @@ def _simulated(plan: Plan, runs: RunSettings) -> dict[str, Any]:
     cells = plan.cells()
     with counted_progress("cells") as bar:
         task = bar.add_task("simulating", total=len(cells))
-        documents = run_cells(cells, cell.run, runs, lambda done, _: bar.update(task, completed=done))
+        documents = run_all(cells, cell.run, runs, lambda done, _: bar.update(task, completed=done))
     builds = len({document["code"] for document in documents})
     if builds > 1:
         what = "if a change between them altered results, raise MODEL in treadle_lab/gains/cell.py and run again"
@@ -319,26 +318,6 @@ def _simulated(plan: Plan, runs: RunSettings) -> dict[str, Any]:
         "builds": builds,
     }
     return head | as_document(rows_from(cells, documents), BASELINE)
-
-
-def run_cells(
-    cells: Sequence[Simulated],
-    call: Callable[[Simulated], dict[str, Any]],
-    settings: RunSettings,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[dict[str, Any]]:
-    """Return the results of cells, in their order, each kept as it ends; note first how many CPU hours it takes.
-
-    Raises:
-        UserError: cells failed; the others have run and are kept.
-    """
-    assert settings.cache is not None
-    kept = ResultCache(settings.cache)
-    missing = [each for each in cells if kept.get(each.key) is None]
-    hours = sum(each.cpu_s for each in missing) / 3600
-    what = f"{len(missing)} of {len(cells)} cells to run, about {hours:.1f} CPU hours"
-    note(f"{what}; {settings.cache} has the others")
-    return run_all(cells, call, settings, progress)
 
 
 def _read(file: Path) -> dict[str, Any]:

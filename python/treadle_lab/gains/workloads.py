@@ -172,10 +172,8 @@ class Point:
     name: str
     draw: partial[Drawn]
     """Returns what a seed draws, called with the seed and hours; the hours are the length of a window of a trace."""
-    cpu_s: float
-    """Approximate CPU time of one simulation under a fast policy; a trace's window has `HOURS`."""
     by_hours: bool = False
-    """Does a simulation take longer with longer windows?"""
+    """Do the jobs depend on the hours?"""
     several_queues: bool = False
     only: tuple[str, ...] = ()
     """The policies that run here; empty: all."""
@@ -387,17 +385,17 @@ _FACEBOOK_FACTORS: Final[dict[str, dict[str, Any]]] = {
 
 def _points() -> list[Point]:
     google = [
-        Point("Google 2011", f"load {load}", partial(_google, load), 4.0, by_hours=True)
+        Point("Google 2011", f"load {load}", partial(_google, load), by_hours=True)
         for load in (0.8, 0.95, 1.1, 1.2, 1.4)
     ]
     without = {"no reuse": {"reuse": False}, "no AMs": {"masters": False}}
     google += [
-        Point("Google 2011", f"load 0.95, {name}", partial(_google, 0.95, **what), 4.0, by_hours=True)
+        Point("Google 2011", f"load 0.95, {name}", partial(_google, 0.95, **what), by_hours=True)
         for name, what in without.items()
     ]
     limited = {f"load {load}, AM limit {limit} %": (load, limit) for load in (0.95, 1.2) for limit in (2, 50)}
     google += [
-        Point("Google 2011", name, partial(_google, load, am_percent=limit), 4.0, by_hours=True, only=("fair",))
+        Point("Google 2011", name, partial(_google, load, am_percent=limit), by_hours=True, only=("fair",))
         for name, (load, limit) in limited.items()
     ]
     spark = [
@@ -405,29 +403,28 @@ def _points() -> list[Point]:
             "Spark TPC-H",
             f"load {load}, {'unlimited' if most is None else 'a quarter'}, idle {idle_s} s",
             partial(_queries, load, Framework.SPARK, most=most, idle_s=idle_s),
-            0.6,
         )
         for load in (0.7, 0.9)
         for most in (None, QUARTER)
         for idle_s in (10, 60)
     ]
-    tez = [Point("Tez TPC-H", f"load {load}", partial(_queries, load, Framework.TEZ), 1.0) for load in (0.7, 0.9)]
+    tez = [Point("Tez TPC-H", f"load {load}", partial(_queries, load, Framework.TEZ)) for load in (0.7, 0.9)]
     return [
         *google,
         *spark,
         *tez,
-        Point("Facebook 2009", "load 0.8", partial(_facebook, 2009, 0.8, 20), 14.0),
+        Point("Facebook 2009", "load 0.8", partial(_facebook, 2009, 0.8, 20)),
         *(
-            Point("Facebook 2009", f"load 0.8, {name}", partial(_facebook, 2009, 0.8, 20, **what), 14.0, only=("fair",))
+            Point("Facebook 2009", f"load 0.8, {name}", partial(_facebook, 2009, 0.8, 20, **what), only=("fair",))
             for name, what in _FACEBOOK_FACTORS.items()
         ),
-        Point("Facebook 2010", "load 0.8", partial(_facebook, 2010, 0.8, 60), 13.0),
-        Point("Two departments", "network binds", partial(_departments), 2.0, several_queues=True),
-        Point("Generated DAGs", "Tez as it is", partial(_dags, planned=False), 4.5),
-        Point("Generated DAGs", "plan order, no reuse", partial(_dags, planned=True), 4.5),
-        Point("Unlike nodes", "a third constrained", partial(_unlike_nodes), 1.6),
+        Point("Facebook 2010", "load 0.8", partial(_facebook, 2010, 0.8, 60)),
+        Point("Two departments", "network binds", partial(_departments), several_queues=True),
+        Point("Generated DAGs", "Tez as it is", partial(_dags, planned=False)),
+        Point("Generated DAGs", "plan order, no reuse", partial(_dags, planned=True)),
+        Point("Unlike nodes", "a third constrained", partial(_unlike_nodes)),
         *(
-            Point("GPU tenant", kind, partial(_tenants, kind), 2.0, several_queues=True)
+            Point("GPU tenant", kind, partial(_tenants, kind), several_queues=True)
             for kind in ("maximum", "satisfied", "saturated", "single")
         ),
     ]

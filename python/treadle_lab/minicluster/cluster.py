@@ -130,10 +130,7 @@ def put_attributes(cluster: MiniCluster) -> None:
     if not by_node:
         return
     mapping = " ".join(f"{layout.node_host(number)}:{','.join(texts)}" for number, texts in sorted(by_node.items()))
-    command = cluster.java(ATTRIBUTES_MAIN, "-replace", mapping)
-    done = subprocess.run(command, env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120)
-    if done.returncode != 0:
-        raise ClusterError(f"the RM refused the node attributes: {done.stdout}{done.stderr}")
+    cluster.client(ATTRIBUTES_MAIN, "-replace", mapping)
 
     def shown() -> bool:
         found = {node["nodeHostName"]: len(_attributes(node)) for node in cluster.rm.nodes()}
@@ -412,10 +409,18 @@ class MiniCluster:
         Raises:
             ClusterError: the RM refused.
         """
-        command = self.java(ADMIN_MAIN, *arguments)
+        return self.client(ADMIN_MAIN, *arguments)
+
+    def client(self, main: str, *arguments: str) -> str:
+        """Run a Java client program; return its output.
+
+        Raises:
+            ClusterError: it failed.
+        """
+        command = self.java(main, *arguments)
         done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, check=False, timeout=120)
         if done.returncode != 0:
-            raise ClusterError(f"rmadmin {' '.join(arguments)} failed: {done.stdout}{done.stderr}")
+            raise ClusterError(f"{main} {' '.join(arguments)} failed: {done.stdout}{done.stderr}")
         return done.stdout + done.stderr
 
     def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = 60.0, poll_s: float = 0.1) -> Any:

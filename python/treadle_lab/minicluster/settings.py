@@ -110,7 +110,6 @@ class ClusterSettings:
         memory_mb: memory that each NodeManager offers.
         vcores: virtual cores that each NodeManager offers.
         resources: further resource types and how much of each a node offers; nothing stands behind them.
-        resource_nodes: of these further types those that only some nodes (from 1) offer, and which; others offer 0.
         labels: partitions.
         attributes: attributes of nodes, of which each then has a name and an address of its own.
         scheduler: who schedules.
@@ -127,7 +126,6 @@ class ClusterSettings:
     memory_mb: int = 8192
     vcores: int = 8
     resources: Mapping[str, int] = field(default_factory=dict)
-    resource_nodes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     labels: tuple[NodeLabel, ...] = ()
     attributes: tuple[NodeAttribute, ...] = ()
     scheduler: Scheduler = Scheduler.TREADLE
@@ -168,7 +166,6 @@ class ClusterSettings:
     def _check_places(self) -> None:
         places = [(f"label {one.name}", one.nodes) for one in self.labels]
         places += [(f"attribute {one.name}", one.nodes) for one in self.attributes]
-        places += [(f"resource {name}", nodes) for name, nodes in self.resource_nodes.items()]
         for what, nodes in places:
             wrong = [number for number in nodes if not 1 <= number <= self.nodes]
             if wrong:
@@ -211,25 +208,17 @@ def parse_assignments(texts: list[str], what: str) -> dict[str, str]:
     return pairs
 
 
-def parse_resources(texts: list[str]) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
-    """Read `NAME=AMOUNT` and `NAME=AMOUNT:NODE[,NODE…]` options.
-
-    Returns:
-        amounts by name, and of those that only some nodes offer the nodes.
+def parse_resources(texts: list[str]) -> dict[str, int]:
+    """Read `NAME=AMOUNT` options.
 
     Raises:
         ClusterError: one is not of that form.
     """
-    amounts, places = {}, {}
-    for name, text in parse_assignments(texts, "resource").items():
-        value, colon, numbers = text.partition(":")
-        nodes = _numbers(numbers)
-        if not re.fullmatch(r"[0-9]{1,18}", value) or (colon and not nodes):
-            raise ClusterError(f"resource {name}={text}: the amount must be a whole number, as in gpu=4 or gpu=4:1,2")
-        amounts[name] = int(value)
-        if nodes:
-            places[name] = nodes
-    return amounts, places
+    amounts = parse_assignments(texts, "resource")
+    for name, text in amounts.items():
+        if not re.fullmatch(r"[0-9]{1,18}", text):
+            raise ClusterError(f"resource {name}={text}: the amount must be a whole number, as in gpu=4")
+    return {name: int(text) for name, text in amounts.items()}
 
 
 CHECKOUT: Final = Path(__file__).resolve().parents[3]
@@ -241,12 +230,8 @@ def checkout() -> Path | None:
 
 
 def build_folder() -> Path:
-    """Where clusters, runtimes and results go by default: `build` in a checkout, else the user's cache folder."""
-    root = checkout()
-    if root is not None:
-        return root / "build"
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "treadle"
+    """Where clusters, runtimes and results go by default: the checkout's `build`."""
+    return CHECKOUT / "build"
 
 
 def runtime_pom() -> Path:

@@ -390,13 +390,9 @@ def default_queues(settings: ClusterSettings) -> Entries:
     return entries
 
 
-def node_resources(settings: ClusterSettings, number: int) -> Entries:
-    """node-resources.xml of node `number` (from 1)."""
-    return {
-        f"yarn.nodemanager.resource-type.{name}": str(amount)
-        for name, amount in settings.resources.items()
-        if number in settings.resource_nodes.get(name, (number,))
-    }
+def node_resources(settings: ClusterSettings) -> Entries:
+    """node-resources.xml of each node."""
+    return {f"yarn.nodemanager.resource-type.{name}": str(amount) for name, amount in settings.resources.items()}
 
 
 def hosts(layout: Layout) -> str:
@@ -467,7 +463,7 @@ def write_configuration(layout: Layout, settings: ClusterSettings, lib: Path) ->
         for part in ("local", "containers", "conf"):
             (folder / part).mkdir(parents=True, exist_ok=True)
         write_site(folder / "conf" / "yarn-site.xml", {**yarn, **node_site(layout, settings, number)})
-        write_site(folder / "conf" / "node-resources.xml", node_resources(settings, number))
+        write_site(folder / "conf" / "node-resources.xml", node_resources(settings))
         (folder / "conf" / "log4j.properties").write_text(LOG4J)
 
 
