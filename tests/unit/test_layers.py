@@ -138,7 +138,7 @@ LABORATORY = {
     "harness": {"minicluster"},
     "sls": {"harness", "minicluster", "rows"},
     "demo": {"minicluster"},
-    "bench": {"harness", "rows", "sls"},
+    "bench": {"harness", "minicluster", "rows", "sls"},
     "plots": {"rows"},
     "gains": {"dags", "harness", "plots", "rows", "sls"},
     "papers": LAB_TOOLS | {"sls"},

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from treadle.errors import percent
 from treadle_lab.bench.cluster import COMMON_ROWS, Figures, Sheet, common_figures
+from treadle_lab.minicluster.site import CS, queue_entries
 from treadle_lab.sls.load import CONTAINER_MB, MODES, BenchError, Mode, Workload, asynchronous
 from treadle_lab.sls.run import HEARTBEAT_MS, Run
 
@@ -20,7 +21,6 @@ BACKLOG_SIZES: Final = {"jobs": 400, "tasks": 100, "task_ms": 1}
 that it has not fetched yet, and the ResourceManager goes over all of these whenever one of its containers ends: that
 would be most of what a run measures. A scheduler that serves applications strictly in order suffers most from it."""
 MOST_ASKED: Final = 100_000_000
-_CAPACITY: Final = "yarn.scheduler.capacity."
 _BACKLOG: Final = "treadle.bench.backlog."
 
 BACKLOG_MODES: Final[dict[str, Mode]] = {**MODES, "async-4": asynchronous(4)}
@@ -97,15 +97,10 @@ class BacklogLoad(Workload):
     @property
     def capacity_settings(self) -> dict[str, str]:
         """Return identical queues, each of which may grow to the whole cluster."""
-        names = [f"q{number}" for number in range(self.queues)]
-        settings = {_CAPACITY + "root.queues": ",".join(names), _CAPACITY + "maximum-am-resource-percent": "0.9"}
-        for number, name in enumerate(names):
-            # shares of 10,000 parts, which must add up to 100 %
-            parts = 10_000 // self.queues + (1 if number < 10_000 % self.queues else 0)
-            settings[f"{_CAPACITY}root.{name}.capacity"] = f"{parts / 100:.2f}"
-            settings[f"{_CAPACITY}root.{name}.maximum-capacity"] = "100"
-            settings[f"{_CAPACITY}root.{name}.user-limit-factor"] = "10000"
-        return settings
+        # shares of 10,000 parts, which must add up to 100 %
+        parts = [10_000 // self.queues + (number < 10_000 % self.queues) for number in range(self.queues)]
+        shares = {f"q{number}": f"{each / 100:.2f}" for number, each in enumerate(parts)}
+        return {f"{CS}maximum-am-resource-percent": "0.9", **queue_entries(shares, 10_000)}
 
     def mode(self, mode: Mode) -> Mode:
         """Return a mode with what this load needs set."""

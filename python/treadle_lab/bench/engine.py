@@ -25,12 +25,9 @@ NODES: Final = (100, 1_000, 5_000, 20_000)
 ROWS: Final = (100, 1_000, 10_000)
 LEAVES: Final = (1, 1_000)
 QUICK: Final = ((100, 1_000, 1), (1_000, 1_000, 1), (1_000, 10_000, 1), (1_000, 1_000, 1_000), (5_000, 10_000, 1_000))
-GOAL: Final = (5_000, 10_000, 1_000)
 DIMENSIONS: Final = ("nodes", "rows", "leaves")
 TIMES: Final = ("decide_p50", "decide_p99", "apply_p50")
 """Figures of the table."""
-GOAL_S: Final = 10.0
-"""Minimum duration in seconds of a measurement of the target configuration."""
 
 WARM_TICKS: Final = 20
 """Ticks before the measurement: compiled code is read, tables have grown."""
@@ -166,23 +163,17 @@ def run_grid(
     *,
     keep_going: bool = False,
 ) -> list[Result]:
-    """Measure every policy in every configuration (nodes, rows, leaves), the goal's for `GOAL_S` at least.
+    """Measure every policy in every configuration (nodes, rows, leaves).
 
     Raises:
         BenchError: a part of a policy failed, and ``keep_going`` is not set.
     """
 
     def measured(name: str, settings: Settings, sizes: Mapping[str, Any]) -> Result:
-        goal = tuple(sizes.values()) == GOAL
-        return measure(name, settings, Load(**sizes, batch=batch), max(seconds, GOAL_S) if goal else seconds)
+        return measure(name, settings, Load(**sizes, batch=batch), seconds)
 
     sizes = [dict(zip(DIMENSIONS, each, strict=True)) for each in grid]
     return measure_all(policies, sizes, measured, progress, keep_going=keep_going)
-
-
-def report(results: Sequence[Result]) -> dict[str, Any]:
-    """Return the results as they are written to a file."""
-    return {"benchmark": "engine", "results": results}
 
 
 def figures_table(results: Sequence[Result]) -> Table:

@@ -121,11 +121,6 @@ def run_grid(
     return measure_all(policies, configurations, measured, progress, keep_going=keep_going)
 
 
-def report(results: Sequence[Result]) -> dict[str, Any]:
-    """Return the results for `--out`."""
-    return {"slots_per_node": SLOTS, "tasks_s": 10, "runs": results}
-
-
 SHOWN: Final = 0.005
 """A part of the CPU time that is less in all runs has no column."""
 

@@ -30,7 +30,7 @@ from treadle.shipped import ready_made
 from treadle.tables import empty_table
 from treadle_lab.minicluster import ClusterError, ClusterSettings, MiniCluster
 from treadle_lab.minicluster.processes import Say
-from treadle_lab.minicluster.site import CS, FRUGAL, write_site
+from treadle_lab.minicluster.site import CS, FRUGAL, queue_entries, write_site
 
 VOCABULARY = 2_000
 LINE_WORDS = 12
@@ -294,14 +294,8 @@ def cluster_settings(
     entries = {
         f"{CS}resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
         f"{CS}maximum-am-resource-percent": "0.5",
+        **queue_entries(capacities, user_limit),
     }
-    for queue, capacity in capacities.items():
-        parent, _, name = f"root.{queue}".rpartition(".")
-        siblings = entries.get(f"{CS}{parent}.queues")
-        entries[f"{CS}{parent}.queues"] = f"{siblings},{name}" if siblings else name
-        entries[f"{CS}root.{queue}.capacity"] = str(capacity)
-        entries[f"{CS}root.{queue}.maximum-capacity"] = "100"
-        entries[f"{CS}root.{queue}.user-limit-factor"] = str(user_limit)
     file = folder.with_name(f"{folder.name}-queues.xml")
     file.parent.mkdir(parents=True, exist_ok=True)
     write_site(file, entries)
@@ -401,7 +395,7 @@ class Demo:
             psutil.Process(before).kill()
             self._say(f"killed the engine's process {before}: the stock scheduler carries on")
             cluster.wait_for("new engine's process", partial(self._replaced, before), timeout_s=120, poll_s=POLL_S)
-            cluster.wait_for("lease held again", self._lease_held, timeout_s=120, poll_s=POLL_S)
+            cluster.wait_for("lease held again", lambda: cluster.rm.treadle().get("LeaseHeld") == 1, 120, POLL_S)
             self._say(f"Treadle is back as process {cluster.sidecar_pid()}")
             update(cluster, [running])
         if not running.placed.get("native", 0):
@@ -411,9 +405,6 @@ class Demo:
 
     def _replaced(self, before: int) -> bool:
         return any(pid != before for pid in self._cluster.sidecar_pids())
-
-    def _lease_held(self) -> bool:
-        return self._cluster.rm.treadle().get("LeaseHeld") == 1
 
 
 def run_demo(folder: Path, say: Say, show: Show, *, engines: bool) -> Report:

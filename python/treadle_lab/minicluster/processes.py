@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,12 +115,26 @@ def environment(layout: Layout, conf: Path | None = None) -> dict[str, str]:
 
 
 def launch(layout: Layout, command: Sequence[str], cwd: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start a daemon or a client in a session of its own, so that a Ctrl-C at the terminal reaches only us."""
+    """Start a daemon or a client of a cluster."""
+    return detached(command, cwd, log, {**environment(layout), MARK: str(layout.folder)})
+
+
+def detached(
+    command: Sequence[str], cwd: Path, log: Path, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, so that a Ctrl-C at the terminal reaches only us; its output is logged.
+
+    Args:
+        command: the program and its arguments
+        cwd: the folder in which it runs
+        log: the file to which its output is added
+        env: all variables that it gets; None: this process's
+    """
     with log.open("ab") as out:
         return subprocess.Popen(
             command,
             cwd=cwd,
-            env={**environment(layout), MARK: str(layout.folder)},
+            env=env,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

@@ -374,6 +374,21 @@ def tez_site(layout: Layout, lib: Path) -> Entries:
     }
 
 
+def queue_entries(capacities: Mapping[str, object], user_limit: int) -> Entries:
+    """Return queues by their capacity in percent of their parent's, parents first; each may grow to the whole cluster.
+
+    A user may have ``user_limit`` times the capacity of a queue.
+    """
+    entries: Entries = {}
+    for queue, capacity in capacities.items():
+        parent, _, name = f"root.{queue}".rpartition(".")
+        siblings = entries.get(f"{CS}{parent}.queues")
+        entries[f"{CS}{parent}.queues"] = f"{siblings},{name}" if siblings else name
+        own = {"capacity": str(capacity), "maximum-capacity": "100", "user-limit-factor": str(user_limit)}
+        entries |= {f"{CS}root.{queue}.{key}": value for key, value in own.items()}
+    return entries
+
+
 def default_queues(settings: ClusterSettings) -> Entries:
     """capacity-scheduler.xml with one queue."""
     entries = {

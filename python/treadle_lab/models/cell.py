@@ -579,13 +579,6 @@ def warm_up_specialist() -> None:
 
 
 def _scheduler(state: CellState, at: int, name: str, duration_s: float) -> SchedulerOutcome:
-    useful_s, wasted_s = float(state.useful_s[at]), float(state.wasted_s[at])
-    return SchedulerOutcome(
-        name,
-        (useful_s + wasted_s) / duration_s,
-        int(state.successes[at]),
-        int(state.failures[at]),
-        int(state.failed_claims[at]),
-        int(state.empty[at]),
-        int(state.abandoned[at]),
-    )
+    counts = ("successes", "failures", "failed_claims", "empty", "abandoned")
+    busyness = (float(state.useful_s[at]) + float(state.wasted_s[at])) / duration_s
+    return SchedulerOutcome(name, busyness, *(int(getattr(state, count)[at]) for count in counts))

@@ -21,6 +21,7 @@ from treadle.sweep.runs import ResultCache, result_bytes
 from treadle.yarn.codes import MAP, REDUCE
 from treadle_lab.harness.runs import digest_of
 from treadle_lab.minicluster.processes import Say
+from treadle_lab.minicluster.site import CS, queue_entries
 from treadle_lab.rows import Table
 from treadle_lab.sls.load import FIRST_ADDRESS, MODES, BenchError, Files, Kind, Mode, Workload, own_jars, treadle_under
 from treadle_lab.sls.run import P50, P99, Setting, decide_us, heartbeats_share, simulate
@@ -36,7 +37,6 @@ def vertex_name(stage: Stage) -> str:
 
 QUEUE: Final = "default"
 SCRIPT: Final = "script.json"
-_CAPACITY: Final = "yarn.scheduler.capacity."
 _SLS: Final = "yarn.sls."
 LEASE_MS: Final = 20_000
 """Two cores run all nodes and masters next to the engine: it must not lose its lease for that."""
@@ -85,20 +85,13 @@ class Cluster:
 
     def queues(self, ordering: str) -> dict[str, str]:
         """Return capacity-scheduler.xml; ``ordering`` is that of the one queue, where there is no tree."""
-        queue = f"{_CAPACITY}root.{QUEUE}."
         common = {
-            _CAPACITY + "maximum-am-resource-percent": str(self.masters_share),
-            _CAPACITY + "resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
+            f"{CS}maximum-am-resource-percent": str(self.masters_share),
+            f"{CS}resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
         }
         if self.tree:
             return common | dict(self.tree)
-        return common | {
-            _CAPACITY + "root.queues": QUEUE,
-            queue + "capacity": "100",
-            queue + "maximum-capacity": "100",
-            queue + "user-limit-factor": "100",
-            queue + "ordering-policy": ordering,
-        }
+        return common | queue_entries({QUEUE: 100}, 100) | {f"{CS}root.{QUEUE}.ordering-policy": ordering}
 
 
 @dataclass(frozen=True, slots=True)

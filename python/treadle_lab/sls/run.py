@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import psutil
 
-from treadle_lab.minicluster.processes import terminable
+from treadle_lab.minicluster.processes import detached, terminable
 from treadle_lab.minicluster.settings import java_home, treadle_command
-from treadle_lab.minicluster.site import write_site
+from treadle_lab.minicluster.site import CS, queue_entries, write_site
 from treadle_lab.sls.load import (
     AM_SHARE,
     CONTAINER_MB,
@@ -117,18 +117,8 @@ def sls_runner() -> dict[str, str]:
 
 def capacity_scheduler(mode: Mode) -> dict[str, str]:
     """Three queues that may each grow to the whole cluster, one user."""
-    prefix = "yarn.scheduler.capacity."
-    settings = {
-        prefix + "root.queues": ",".join(QUEUES),
-        prefix + "maximum-applications": "100000",
-        prefix + "maximum-am-resource-percent": str(AM_SHARE),
-    }
-    for queue, capacity in QUEUES.items():
-        settings[f"{prefix}root.{queue}.capacity"] = str(capacity)
-        settings[f"{prefix}root.{queue}.maximum-capacity"] = "100"
-        settings[f"{prefix}root.{queue}.user-limit-factor"] = "100"
-    settings.update(mode.capacity_settings)
-    return settings
+    shared = {f"{CS}maximum-applications": "100000", f"{CS}maximum-am-resource-percent": str(AM_SHARE)}
+    return {**shared, **queue_entries(QUEUES, 100), **mode.capacity_settings}
 
 
 POLL_S: Final = 0.25
@@ -198,15 +188,8 @@ def simulate(mode: Mode, setting: Setting, folder: Path, progress: Callable[[dic
     write_configuration(folder, mode, setting.workload, measurements, log, str(setting.sidecar or treadle_command()))
     command = _command(setting, folder, files)
     run = Run(mode)
-    with terminable(), (folder / "out.txt").open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            cwd=folder,
-        )
+    with terminable():
+        process = detached(command, folder, folder / "out.txt")
         try:
             _watch(process, run, setting, folder, progress)
         finally:

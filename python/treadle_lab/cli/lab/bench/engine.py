@@ -46,7 +46,8 @@ def engine_command(
     grid = engine_run.grid_of(nodes, rows, leaves, quick=quick)
     with steps() as step:
         results = engine_run.run_grid(found, grid, batch, seconds, step, keep_going=keep_going)
-    places.publish(engine_run.report(results), partial(show, engine_run.figures_table(results)))
+    document = {"benchmark": "engine", "results": results}
+    places.publish(document, partial(show, engine_run.figures_table(results)))
     end(results)
 
 
