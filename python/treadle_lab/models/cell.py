@@ -19,10 +19,9 @@ from treadle_lab.models.cell_state import (
     RunningJobs,
     Total,
     place_running,
-    run_offers,
-    run_shared_state,
+    run_cell,
 )
-from treadle_lab.models.kernels import event_columns
+from treadle_lab.models.kernels import blank
 
 DAY_S: Final = 86_400.0
 
@@ -289,27 +288,24 @@ def new_state(
     claims = int(most.sum()) + len(running) + 1
     # decisions, retries of all jobs, ends of claims, and offers
     events = schedulers + len(workload) + claims + 2 * offers
-    mode = [architecture.shared_state, architecture.coarse, architecture.gang, workers]
-    return CellState(
+    mode = [architecture.shared_state, architecture.coarse, architecture.gang, workers, architecture.offers]
+    seeds = np.random.SeedSequence([seed, 1]).generate_state(schedulers, np.uint64)
+    none = {name: np.full(schedulers, -1, np.int32) for name in ("head", "tail", "deciding")}
+    none |= {name: np.full(offers + 1, -1, np.int32) for name in ("offer_scheduler", "offer_claims")}
+    sizes = {"R": len(most), "M": machines, "S": schedulers, "O": offers + 1, "U": samples}
+    return blank(
+        CellState,
+        {**sizes, "W": int(most.max(initial=1)), "T": claims, "E": events},
         mode=np.array(mode, np.int32),
         totals=totals,
         clock_s=np.array([0.0, 0.0, 0.0, sample_s]),
-        used=np.zeros(samples, np.int64),
         free_cpu=free_cpu,
         free_memory=free_memory,
         **_of_jobs(architecture, workload, running, decision),
-        **_of_schedulers(schedulers, machines, seed),
-        chosen=np.empty(int(most.max(initial=1)), np.int32),
-        claim_start=np.empty(claims, np.int32),
-        claim_count=np.empty(claims, np.int32),
-        claim_job=np.empty(claims, np.int32),
-        claim_next=np.empty(claims, np.int32),
-        claim_machines=np.empty(claims, np.int32),
-        **event_columns(events),
-        offer_scheduler=np.full(offers + 1, -1, np.int32),
-        offer_cpu=np.zeros(offers + 1, np.int64),
-        offer_memory=np.zeros(offers + 1, np.int64),
-        offer_claims=np.full(offers + 1, -1, np.int32),
+        **none,
+        random=odd(seeds),
+        pool=np.tile(np.arange(machines, dtype=np.int32), (schedulers, 1)),
+        requested=np.full(schedulers, -1, np.int64),
     )
 
 
@@ -344,49 +340,12 @@ def _of_jobs(
         "decision_s": padded(np.array([one.job_s for one in decisions])[workload.kind]),
         "decision_task_s": padded(np.array([one.task_s for one in decisions])[workload.kind]),
         "left": tasks.copy(),
-        "attempts": np.zeros(jobs + started, np.int32),
         "waited_s": np.full(jobs + started, -1.0),
         "next": np.full(jobs + started, -1, np.int32),
         "maps": padded(activities.maps),
         "reduces": padded(activities.reduces),
         "map_s": padded(activities.map_s),
         "reduce_s": padded(activities.reduce_s),
-    }
-
-
-def _of_schedulers(schedulers: int, machines: int, seed: int) -> dict[str, Any]:
-    """Return the columns of schedulers."""
-
-    def of_each(kind: type[np.generic], fill: float = 0) -> np.ndarray:
-        return np.full(schedulers, fill, kind)
-
-    def of_pairs(kind: type[np.generic]) -> np.ndarray:
-        return np.zeros((schedulers, machines), kind)
-
-    seeds = np.random.SeedSequence([seed, 1]).generate_state(schedulers, np.uint64)
-    return {
-        "head": of_each(np.int32, -1),
-        "tail": of_each(np.int32, -1),
-        "deciding": of_each(np.int32, -1),
-        "took_s": of_each(np.float64),
-        "random": odd(seeds),
-        "pool": np.tile(np.arange(machines, dtype=np.int32), (schedulers, 1)),
-        "epoch": of_each(np.int32),
-        "stamp": of_pairs(np.int32),
-        "more_cpu": of_pairs(np.int64),
-        "more_memory": of_pairs(np.int64),
-        "more_cpu_in_all": of_each(np.int64),
-        "raised": of_pairs(np.int32),
-        "useful_s": of_each(np.float64),
-        "wasted_s": of_each(np.float64),
-        "successes": of_each(np.int64),
-        "failures": of_each(np.int64),
-        "failed_claims": of_each(np.int64),
-        "empty": of_each(np.int64),
-        "abandoned": of_each(np.int64),
-        "held_cpu": of_each(np.int64),
-        "held_memory": of_each(np.int64),
-        "requested": of_each(np.int64, -1),
     }
 
 
@@ -500,7 +459,7 @@ def simulate_cell(
         ValueError: what runs at the start has no room in the cell.
     """
     state = new_state(cell, architecture, workload, running, decision, WorkerPolicy.AS_REQUESTED, seed)
-    _run(state, architecture, duration_s, seed)
+    _run(state, duration_s, seed)
     return _outcome(cell, architecture, workload, state, duration_s)
 
 
@@ -529,19 +488,19 @@ def simulate_specialist(
     architecture = with_specialist()
     samples = 1 + int(duration_s // SAMPLE_S)
     state = new_state(cell, architecture, workload, running, {}, workers, seed, samples, SAMPLE_S)
-    _run(state, architecture, duration_s, seed)
+    _run(state, duration_s, seed)
     jobs = len(workload)
     details = Details(state.tasks[:jobs], state.attempts[:jobs] > 0, state.used / (cell.machines * cell.cpu))
     return _outcome(cell, architecture, workload, state, duration_s), details
 
 
-def _run(state: CellState, architecture: Architecture, duration_s: float, seed: int) -> None:
+def _run(state: CellState, duration_s: float, seed: int) -> None:
     """Place what runs at the start, then run."""
     if len(state.tasks) > len(state.arrival_s):
         without = place_running(state, int(odd(np.random.SeedSequence([seed, 2]).generate_state(1, np.uint64))[0]))
         if without:
             raise ValueError(f"{without} tasks that run at the start have no room in the cell")
-    (run_offers if architecture.offers else run_shared_state)(state, float(duration_s))
+    run_cell(state, float(duration_s))
 
 
 def _outcome(
@@ -564,9 +523,8 @@ def _outcome(
 
 def warm_up() -> None:
     """Compile, or load compiled code, so that no run's time includes it."""
-    workload = drawn(0, 100.0)
-    for name in ("mono1", "mesos"):
-        simulate_cell(Cell(10), ARCHITECTURES[name], workload, dict.fromkeys(JobKind, DecisionTime()), duration_s=1.0)
+    decision = dict.fromkeys(JobKind, DecisionTime())
+    simulate_cell(Cell(10), ARCHITECTURES["mono1"], drawn(0, 100.0), decision, duration_s=1.0)
 
 
 def warm_up_specialist() -> None:

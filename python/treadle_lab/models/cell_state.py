@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
@@ -47,6 +47,8 @@ class Mode(IntEnum):
     """1: all claims of a transaction or none."""
     WORKERS = 3
     """Parallelism of MapReduce jobs, a `treadle.policy.mapreduce.WorkerPolicy`."""
+    OFFERS = 4
+    """1: schedulers decide on offers; 0: on the cell's state."""
 
 
 class Total(IntEnum):
@@ -72,21 +74,22 @@ class Total(IntEnum):
 
 @tables
 class CellState(NamedTuple):
-    """Everything of a run. J jobs, R that run at the start, M machines, S schedulers, O offers, T tasks in all.
+    """Everything of a run. J jobs, R with those that run at the start, M machines, S schedulers, O offers, U samples.
 
-    CPU in thousandths of one, memory in MB, times in seconds from the start of the run.
+    T tasks in all, at most W of a job; E events. CPU in thousandths of one, memory in MB, times in seconds from the
+    start of the run.
     """
 
     mode: I32
     totals: I64
     clock_s: F64  # now; until when use is summed, and that sum in thousandths of CPU seconds; between two samples of it
-    used: I64  # samples of the CPU that is used
+    used: Annotated[I64, "U"]  # samples of the CPU that is used
 
     free_cpu: I64  # (1 + O, M): the cell's, then what is in each offer
     free_memory: I64
 
     arrival_s: F64  # (J)
-    scheduler: I32  # (J + R), as all below; -1 of one that runs at the start
+    scheduler: I32  # (R), as all below; -1 of one that runs at the start
     tasks: I32
     duration_s: F64
     cpu: I64  # of a task
@@ -94,7 +97,7 @@ class CellState(NamedTuple):
     decision_s: F64  # of a decision on the job, and for each of its tasks
     decision_task_s: F64
     left: I32
-    attempts: I32
+    attempts: Annotated[I32, "R"]
     waited_s: F64  # from arrival to the first attempt; below 0 before
     next: I32  # in its scheduler's queue
     maps: I32  # of a MapReduce job, its map activities; 0 of any other
@@ -105,41 +108,41 @@ class CellState(NamedTuple):
     head: I32  # (S)
     tail: I32
     deciding: I32  # the job, or -1
-    took_s: F64  # the decision that goes on
+    took_s: Annotated[F64, "S"]  # the decision that goes on
     random: I64  # a sequence each
     pool: I32  # (S, M): machines, in any order
-    epoch: I32  # of the private copy
-    stamp: I32  # (S, M)
-    more_cpu: I64  # (S, M): what the cell has more than the copy
-    more_memory: I64
-    more_cpu_in_all: I64  # (S): of all machines
-    raised: I32  # (S, M): by how much others have raised the machine's sequence number since
-    useful_s: F64  # (S): decision time without a conflict, and with one
-    wasted_s: F64
-    successes: I64
-    failures: I64
-    failed_claims: I64
-    empty: I64
-    abandoned: I64
+    epoch: Annotated[I32, "S"]  # of the private copy
+    stamp: Annotated[I32, "S", "M"]
+    more_cpu: Annotated[I64, "S", "M"]  # what the cell has more than the copy
+    more_memory: Annotated[I64, "S", "M"]
+    more_cpu_in_all: Annotated[I64, "S"]  # of all machines
+    raised: Annotated[I32, "S", "M"]  # by how much others have raised the machine's sequence number since
+    useful_s: Annotated[F64, "S"]  # decision time without a conflict, and with one
+    wasted_s: Annotated[F64, "S"]
+    successes: Annotated[I64, "S"]
+    failures: Annotated[I64, "S"]
+    failed_claims: Annotated[I64, "S"]
+    empty: Annotated[I64, "S"]
+    abandoned: Annotated[I64, "S"]
 
-    chosen: I32  # machines that a decision has chosen
-    claim_start: I32  # (T): into claim_machines
-    claim_count: I32
-    claim_job: I32
-    claim_next: I32  # of the same offer
-    claim_machines: I32  # (T)
+    chosen: Annotated[I32, "W"]  # machines that a decision has chosen
+    claim_start: Annotated[I32, "T"]  # into claim_machines
+    claim_count: Annotated[I32, "T"]
+    claim_job: Annotated[I32, "T"]
+    claim_next: Annotated[I32, "T"]  # of the same offer
+    claim_machines: Annotated[I32, "T"]
 
-    event_s: F64
-    event_order: I64
-    event_kind: I32
-    event_subject: I32
+    event_s: Annotated[F64, "E"]
+    event_order: Annotated[I64, "E"]
+    event_kind: Annotated[I32, "E"]
+    event_subject: Annotated[I32, "E"]
 
-    held_cpu: I64  # (S): of the tasks that run, for Mesos' dominant shares
-    held_memory: I64
+    held_cpu: Annotated[I64, "S"]  # of the tasks that run, for Mesos' dominant shares
+    held_memory: Annotated[I64, "S"]
     requested: I64  # (S): the number of its request for offers, or -1
     offer_scheduler: I32  # (O): or -1, of one that is not used
-    offer_cpu: I64  # (O): what of it is free
-    offer_memory: I64
+    offer_cpu: Annotated[I64, "O"]  # what of it is free
+    offer_memory: Annotated[I64, "O"]
     offer_claims: I32  # (O): the first claim of its answer, or -1
 
 
@@ -345,7 +348,7 @@ OFFER_MEMORY_MIN: Final = 102_400
 
 
 @kernel
-def run_offers(cell: CellState, end_s: float) -> None:
+def run_cell(cell: CellState, end_s: float) -> None:
     """Run a cell until an instant; what happens at it counts."""
     arrived = 0
     kind, subject = next_event(cell, arrived, end_s)
@@ -358,7 +361,13 @@ def run_offers(cell: CellState, end_s: float) -> None:
 @inner
 def _happen(cell: CellState, kind: int, subject: int) -> None:
     if kind == EventKind.ARRIVED or kind == EventKind.RETRY:
-        _request(cell, subject)
+        enqueue(cell, subject)
+        if cell.mode[Mode.OFFERS] == 1:
+            _request(cell, cell.scheduler[subject])
+        else:
+            _begin(cell, cell.scheduler[subject])
+    elif kind == EventKind.DECIDED:
+        _commit(cell, subject)
     elif kind == EventKind.OFFER:
         cell.totals[Total.OFFER_PENDING] = 0
         _offer(cell)
@@ -367,14 +376,12 @@ def _happen(cell: CellState, kind: int, subject: int) -> None:
     elif kind == EventKind.ANSWERED:
         _answer(cell, subject)
     else:
-        _end_offered(cell, subject)
+        _end(cell, subject)
 
 
 @inner
-def _request(cell: CellState, job: int) -> None:
-    """Queue a job; its scheduler requests offers."""
-    enqueue(cell, job)
-    scheduler = cell.scheduler[job]
+def _request(cell: CellState, scheduler: int) -> None:
+    """Let a scheduler with a job in its queue request offers."""
     if cell.requested[scheduler] < 0:
         cell.requested[scheduler] = cell.totals[Total.REQUESTS]
         cell.totals[Total.REQUESTS] += 1
@@ -517,16 +524,18 @@ def _release(cell: CellState, machine: int, cpu: int, memory: int) -> None:
 
 
 @inner
-def _end_offered(cell: CellState, claim: int) -> None:
+def _end(cell: CellState, claim: int) -> None:
     """End the tasks of a claim, which have the same duration."""
     job, start, count = cell.claim_job[claim], cell.claim_start[claim], cell.claim_count[claim]
     for at in range(start, start + count):
-        _release(cell, cell.claim_machines[at], cell.cpu[job], cell.memory[job])
+        _changed(cell, cell.claim_machines[at], cell.cpu[job], cell.memory[job], 0, -1)
+    use(cell, -count * cell.cpu[job])
+    if cell.mode[Mode.OFFERS] == 0:
+        return
     scheduler = cell.scheduler[job]
     if scheduler >= 0:
         cell.held_cpu[scheduler] -= count * cell.cpu[job]
         cell.held_memory[scheduler] -= count * cell.memory[job]
-    use(cell, -count * cell.cpu[job])
     _look(cell)
 
 
@@ -584,28 +593,6 @@ def place_running(cell: CellState, random: int) -> int:
     cell.random[0] = kept
     cell.totals[Total.SAMPLES] = 0
     return without
-
-
-@kernel
-def run_shared_state(cell: CellState, end_s: float) -> None:
-    """Run a cell until an instant; what happens at it counts."""
-    arrived = 0
-    kind, subject = next_event(cell, arrived, end_s)
-    while kind != EventKind.NOTHING:
-        arrived += kind == EventKind.ARRIVED
-        if kind == EventKind.DECIDED:
-            _commit(cell, subject)
-        elif kind == EventKind.ENDED:
-            _end_shared(cell, subject)
-        else:
-            _queue(cell, subject)
-        kind, subject = next_event(cell, arrived, end_s)
-
-
-@inner
-def _queue(cell: CellState, job: int) -> None:
-    enqueue(cell, job)
-    _begin(cell, cell.scheduler[job])
 
 
 @inner
@@ -712,12 +699,3 @@ def _undo(cell: CellState, scheduler: int, claim: int) -> int:
     cell.totals[Total.CLAIMED_MACHINES] = start
     cell.claim_count[claim] = 0
     return count
-
-
-@inner
-def _end_shared(cell: CellState, claim: int) -> None:
-    """End the tasks of a claim, which have the same duration."""
-    job, start = cell.claim_job[claim], cell.claim_start[claim]
-    for at in range(start, start + cell.claim_count[claim]):
-        _changed(cell, cell.claim_machines[at], cell.cpu[job], cell.memory[job], 0, -1)
-    use(cell, -cell.claim_count[claim] * cell.cpu[job])

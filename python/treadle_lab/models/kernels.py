@@ -1,4 +1,4 @@
-"""Compiled functions of the models, their runs on all cores, and a heap of events.
+"""Compiled functions of the models, their runs on all cores, their tables, and a heap of events.
 
 Events are in order of their time and, at the same instant, in the order in which they were scheduled.
 """
@@ -6,14 +6,14 @@ Events are in order of their time and, at the same instant, in the order in whic
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, get_type_hints
 
 import numpy as np
 
-from treadle.compiled.array_types import F64, I32, I64
+from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.compiled.functions import cache_folder, compiled_in, inner
 
 __all__ = ["inner", "kernel"]
@@ -51,8 +51,22 @@ def on_all_cores(call: Callable[[T], R], items: Sequence[T], progress: Progress 
     return results
 
 
+_KINDS: Final[Mapping[Any, Any]] = {U8: np.uint8, I32: np.int32, I64: np.int64, F64: np.float64}
+
+
+def blank(kind: Callable[..., T], sizes: Mapping[str, int], **given: Any) -> T:
+    """Return tables: the given columns, and all others of zeros, by the names of sizes in their annotations."""
+    hints = get_type_hints(kind, include_extras=True)
+    zeros = {
+        name: np.zeros([sizes[each] for each in hint.__metadata__], _KINDS[hint.__origin__])
+        for name, hint in hints.items()
+        if name not in given
+    }
+    return kind(**zeros, **given)
+
+
 class Tables(Protocol):
-    """The tables that an event queue needs: `event_columns`, and its own counters in ``totals``."""
+    """The tables that an event queue needs, empty at first, and its own counters in ``totals``."""
 
     @property
     def totals(self) -> I64:
@@ -80,16 +94,6 @@ class Queued(IntEnum):
 
     EVENTS = 0
     ORDER = 1
-
-
-def event_columns(count: int) -> dict[str, Any]:
-    """Return the columns of an empty queue with room for ``count`` events."""
-    return {
-        "event_s": np.zeros(count),
-        "event_order": np.zeros(count, np.int64),
-        "event_kind": np.zeros(count, np.int32),
-        "event_subject": np.zeros(count, np.int32),
-    }
 
 
 @inner

@@ -189,6 +189,7 @@ def place_least_waiting(run: Workers, job: int, group: int) -> None:
     first = run.totals[Total.TARGETS]
     in_part = start > run.member_start[group]
     spares = run.mode[Mode.SCARCITY] != 0
+    sparing = SPARING if spares else 0.0
     all_workers = len(run.head)
     for place in range(0 if spares else start, all_workers if spares else end):
         worker = run.by_need[place] if spares else run.members[place]
@@ -202,7 +203,7 @@ def place_least_waiting(run: Workers, job: int, group: int) -> None:
     for place in range(start, end):
         worker = run.members[place]
         waits_s = _waiting_s(run, worker, estimate_s)
-        waits_s += run.reals[Real.SPARING] * run.need[worker] * estimate_s
+        waits_s += sparing * run.need[worker] * estimate_s
         run.best_s[place - start], run.best[place - start] = waits_s, worker
     for at in range(used // 2 - 1, -1, -1):
         _settle_least(run, at, used)
@@ -296,6 +297,8 @@ NEED_BEATS: Final = 10
 NEED_LEVELS: Final = 256
 WEIGHT: Final = 16.0
 """By how much demand over supply counts against remaining work."""
+SPARING: Final = 32.0
+"""By how much the work of others that a long task displaces counts against its waiting."""
 DRAWS: Final = 2
 """Number of workers sampled for each probe of a job without constraints."""
 CONSTRAINED_DRAWS: Final = 5
@@ -431,7 +434,7 @@ def take_by_crv(run: Workers, worker: int, chosen: int) -> int:
     """Return the probe to take where demand over supply counts; `chosen` is SRPT's."""
     if run.mode[Mode.BY_CRV] == 0 or run.is_long[run.probe_job[chosen]] != 0:
         return chosen
-    if run.mode[Mode.GATE] != 0 and run.wait_s[worker] <= run.reals[Real.GATE] * run.reals[Real.SHORT_MEAN]:
+    if run.mode[Mode.GATE] != 0 and run.wait_s[worker] <= run.reals[Real.SHORT_MEAN]:
         return chosen
     probe, best = run.head[worker], chosen
     least, slack_s = np.inf, np.inf

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -106,21 +106,17 @@ class Real(IntEnum):
     """Between two beats; 0 without any."""
     RELAXED_SLOWDOWN = 2
     """By how much longer a task runs where a soft constraint of it is not met."""
-    GATE = 3
-    """The wait from which on it is long, in means of a short task."""
-    SHORT_MEAN = 4
+    SHORT_MEAN = 3
     """Mean duration of a short task."""
-    NEWEST = 5
+    NEWEST = 4
     """When the newest map was made that a job's probes have met."""
-    SPARING = 6
-    """Weight of the others' work that a long task displaces, against waiting."""
 
 
 @tables
 class Workers(NamedTuple):
     """Everything of a run. J jobs, T tasks, G groups of eligible workers, W workers, P probes, L maps of long work.
 
-    Times in seconds from the start of the trace.
+    K batches of probes, E events, N levels of need. Times in seconds from the start of the trace.
     """
 
     mode: I64
@@ -135,65 +131,65 @@ class Workers(NamedTuple):
     group: I32  # of workers that meet all constraints
     hard_group: I32  # of those that meet the hard ones
     sent_to: I32  # the group that is probed: one of the two
-    started: I32  # tasks that have
-    ended_s: F64  # the last task's end
-    relaxed: I32  # tasks that run where a soft constraint is not met
-    reordered: I32  # tasks that were taken instead of the one that SRPT would have taken
+    started: Annotated[I32, "J"]  # tasks that have
+    ended_s: Annotated[F64, "J"]  # the last task's end
+    relaxed: Annotated[I32, "J"]  # tasks that run where a soft constraint is not met
+    reordered: Annotated[I32, "J"]  # tasks that were taken instead of the one that SRPT would have taken
 
     duration_s: F64  # (T)
-    start_s: F64
+    start_s: Annotated[F64, "T"]
 
     member_start: I64  # (G + 1): into members
     members: I32  # workers by index
     short_only: I64  # (G): how many of its members are in front of the long partition
     may_run: U8  # (G, W)
-    crv: F64  # (G): demand over supply
-    waiting: I32  # (G): tasks of short jobs that have not started
-    asked_s: F64  # (G): work of jobs that have come, decayed
+    crv: Annotated[F64, "G"]  # demand over supply
+    waiting: Annotated[I32, "G"]  # tasks of short jobs that have not started
+    asked_s: Annotated[F64, "G"]  # work of jobs that have come, decayed
 
     head: I32  # (W): the first probe, or -1
     tail: I32
-    queued: I32
-    is_busy: U8
-    runs_long: U8
-    queued_long: I32
+    queued: Annotated[I32, "W"]
+    is_busy: Annotated[U8, "W"]
+    runs_long: Annotated[U8, "W"]
+    queued_long: Annotated[I32, "W"]
     long_since_s: F64  # when the long task that runs was taken, or -1
-    long_estimate_s: F64
-    work_s: F64  # that was placed by least waiting and has not ended
-    running_s: F64  # the part of it that runs
+    long_estimate_s: Annotated[F64, "W"]
+    work_s: Annotated[F64, "W"]  # that was placed by least waiting and has not ended
+    running_s: Annotated[F64, "W"]  # the part of it that runs
     met: I32  # the map of long work that it got with a long task, or -1
     met_s: F64
-    need: F64  # work a second, decayed, by jobs that cannot run everywhere
+    need: Annotated[F64, "W"]  # work a second, decayed, by jobs that cannot run everywhere
     by_need: I32  # (W): workers, those first that are needed least
-    needed: I64  # how many workers have each level of need
-    rate: F64  # (W): tasks started, decayed; the sum of their durations and of their squares
-    sum_s: F64
-    square_s: F64
-    wait_s: F64  # expected, Pollaczek-Khinchine
+    needed: Annotated[I64, "N"]  # how many workers have each level of need
+    rate: Annotated[F64, "W"]  # tasks started, decayed; the sum of their durations and of their squares
+    sum_s: Annotated[F64, "W"]
+    square_s: Annotated[F64, "W"]
+    wait_s: Annotated[F64, "W"]  # expected, Pollaczek-Khinchine
 
-    long_maps: U8  # (L, bytes): a bit a worker, 1 where long work is
-    map_uses: I32  # (L)
+    long_maps: Annotated[U8, "L", "B"]  # a bit a worker, 1 where long work is
+    map_uses: Annotated[I32, "L"]
     free_maps: I32  # (L)
 
-    probe_job: I32  # (P)
+    probe_job: Annotated[I32, "P"]
     probe_next: I32
-    probe_before: I32
-    passed_s: F64  # by how much others that came later have gone first
+    probe_before: Annotated[I32, "P"]
+    passed_s: Annotated[F64, "P"]  # by how much others that came later have gone first
 
-    batch_job: I32
-    batch_start: I64
-    batch_count: I32
-    targets: I32
+    batch_job: Annotated[I32, "K"]
+    batch_start: Annotated[I64, "K"]
+    batch_count: Annotated[I32, "K"]
+    targets: Annotated[I32, "P"]
 
-    event_s: F64
-    event_order: I64
-    event_kind: I32
-    event_subject: I32
+    event_s: Annotated[F64, "E"]
+    event_order: Annotated[I64, "E"]
+    event_kind: Annotated[I32, "E"]
+    event_subject: Annotated[I32, "E"]
 
-    open_jobs: I32  # (J): those that wait in the one queue
+    open_jobs: Annotated[I32, "J"]  # those that wait in the one queue
 
-    best_s: F64  # (W): a heap of waits and workers
-    best: I32
+    best_s: Annotated[F64, "W"]  # a heap of waits and workers
+    best: Annotated[I32, "W"]
 
 
 @inner

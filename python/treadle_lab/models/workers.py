@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I32, I64
-from treadle_lab.models.kernels import event_columns, inner, kernel, remove_first, schedule
+from treadle_lab.models.kernels import blank, inner, kernel, remove_first, schedule
 from treadle_lab.models.probing import (
     HEARTBEAT_S,
     MESSAGE_S,
@@ -258,7 +258,6 @@ class System:
         by_crv: whether queues are ordered by demand over supply.
         gated: whether that holds only where the wait is long.
         spares: whether those that can choose keep away from workers that others need.
-        sparing: with that, how much the work of others that a long task displaces counts against its waiting.
         negotiates: whether soft constraints can be given up.
     """
 
@@ -270,7 +269,6 @@ class System:
     avoids: bool = False
     probes_min: int = 1
     constrained_ratio: int = PROBE_RATIO
-    sparing: float = 0.0
     partitioned: bool = True
     constrained: bool = False
     by_crv: bool = False
@@ -305,7 +303,6 @@ _PHOENIX: Final = System(
     gated=True,
     constrained_ratio=4,
     spares=True,
-    sparing=32.0,
     negotiates=True,
 )
 
@@ -335,7 +332,6 @@ SYSTEMS: Final[dict[str, System]] = {
 """By name."""
 
 
-GATE: Final = 1.0
 RELAXED_SLOWDOWN: Final = 1.25
 
 
@@ -356,31 +352,21 @@ def new_workers(
     maps = min(int(is_long.sum()), workers) + 2 if system.avoids else 1
     totals[Total.FREE_MAPS] = maps
     batches = 2 * jobs + 1
-    events = workers + batches + 1
-    return Workers(
+    rows = eligible.workers if system.constrained else np.ones((1, workers), np.bool_)
+    sizes = {"J": jobs, "T": len(trace.duration_s), "G": len(rows), "W": workers, "P": sent, "K": batches}
+    return blank(
+        Workers,
+        {**sizes, "L": maps, "B": (workers + 7) // 8, "N": NEED_LEVELS + 1, "E": workers + batches + 1},
         mode=_mode(system, first_long),
         totals=totals,
         reals=_reals(system, trace, relaxed_slowdown),
         **_of_jobs(system, trace, eligible),
-        **_of_groups(eligible if system.constrained else None, eligible.workers.shape[1], first_long),
-        **_of_workers(workers),
-        long_maps=np.zeros((maps, (workers + 7) // 8), np.uint8),
-        map_uses=np.zeros(maps, np.int32),
+        **_of_groups(rows, first_long),
+        **{name: np.full(workers, -1, np.int32) for name in ("head", "tail", "met")},
+        **{name: np.full(workers, -1.0) for name in ("long_since_s", "met_s")},
         free_maps=np.arange(maps, dtype=np.int32),
-        probe_job=np.zeros(sent, np.int32),
         probe_next=np.arange(1, sent + 1, dtype=np.int32),
-        probe_before=np.zeros(sent, np.int32),
-        passed_s=np.zeros(sent),
-        batch_job=np.zeros(batches, np.int32),
-        batch_start=np.zeros(batches, np.int64),
-        batch_count=np.zeros(batches, np.int32),
-        targets=np.zeros(sent, np.int32),
-        **event_columns(events),
-        open_jobs=np.zeros(jobs, np.int32),
-        best_s=np.zeros(workers),
-        best=np.zeros(workers, np.int32),
         by_need=np.arange(workers, dtype=np.int32),
-        needed=np.zeros(NEED_LEVELS + 1, np.int64),
     )
 
 
@@ -402,8 +388,6 @@ def _reals(system: System, trace: Trace, relaxed_slowdown: float) -> F64:
     if system.is_phoenix:
         reals[Real.BEAT] = HEARTBEAT_S
     reals[Real.RELAXED_SLOWDOWN] = relaxed_slowdown
-    reals[Real.GATE] = GATE
-    reals[Real.SPARING] = system.sparing if system.spares else 0.0
     short = np.repeat(~trace.is_long, trace.tasks)
     reals[Real.SHORT_MEAN] = float(trace.duration_s[short].mean()) if short.any() else 1.0
     return reals
@@ -428,17 +412,11 @@ def _of_jobs(system: System, trace: Trace, eligible: Eligible) -> dict[str, Any]
         "group": full,
         "hard_group": eligible.hard if system.constrained else nothing,
         "sent_to": full.copy(),
-        "started": np.zeros(jobs, np.int32),
-        "ended_s": np.zeros(jobs),
-        "relaxed": nothing.copy(),
-        "reordered": nothing.copy(),
-        "start_s": np.zeros(len(trace.duration_s)),
     }
 
 
-def _of_groups(eligible: Eligible | None, workers: int, first_long: int) -> dict[str, Any]:
-    """Return the columns of groups; without constraints there is only that of all workers."""
-    rows = np.ones((1, workers), np.bool_) if eligible is None else eligible.workers
+def _of_groups(rows: Flags, first_long: int) -> dict[str, Any]:
+    """Return the columns of groups, whose workers are in rows."""
     groups, members = np.nonzero(rows)
     counts = np.bincount(groups, minlength=len(rows))
     return {
@@ -446,20 +424,7 @@ def _of_groups(eligible: Eligible | None, workers: int, first_long: int) -> dict
         "members": members.astype(np.int32),
         "short_only": rows[:, :first_long].sum(axis=1).astype(np.int64),
         "may_run": rows.astype(np.uint8),
-        "crv": np.zeros(len(rows)),
-        "waiting": np.zeros(len(rows), np.int32),
-        "asked_s": np.zeros(len(rows)),
     }
-
-
-def _of_workers(workers: int) -> dict[str, Any]:
-    """Return the columns of workers."""
-    links = {name: np.full(workers, -1, np.int32) for name in ("head", "tail", "met")}
-    counts = {name: np.zeros(workers, np.int32) for name in ("queued", "queued_long")}
-    flags = {name: np.zeros(workers, np.uint8) for name in ("is_busy", "runs_long")}
-    never = {name: np.full(workers, -1.0) for name in ("long_since_s", "met_s")}
-    names = ("long_estimate_s", "work_s", "running_s", "need", "rate", "sum_s", "square_s", "wait_s")
-    return {**links, **counts, **flags, **never, **{name: np.zeros(workers) for name in names}}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

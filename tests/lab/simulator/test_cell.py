@@ -25,7 +25,7 @@ from treadle_lab.models.cell import (
     simulate_cell,
     simulate_specialist,
 )
-from treadle_lab.models.cell_state import RunningJobs, Total, place_running, run_offers, run_shared_state
+from treadle_lab.models.cell_state import RunningJobs, Total, place_running, run_cell
 
 BATCH, SERVICE, MAPREDUCE = JobKind
 Job = tuple[float, JobKind, int, float]
@@ -356,7 +356,7 @@ def test_no_machine_is_overcommitted_and_nothing_is_lost(
         cell = Cell(machines)
         state = new_state(cell, architecture, merged(parts), running, decision, WorkerPolicy.AS_REQUESTED, 1)
         assert place_running(state, 5) == 0
-        (run_offers if architecture.offers else run_shared_state)(state, end_s)
+        run_cell(state, end_s)
         assert (state.free_cpu >= 0).all()
         assert (state.free_memory >= 0).all()
         open_offers = np.flatnonzero(state.offer_scheduler >= 0)
