@@ -161,14 +161,14 @@ class Application:
 
     def move(self, queue: str) -> None:
         """Move it to another queue; returns when it is there."""
-        self.cluster.rm.put(f"/ws/v1/cluster/apps/{self.id}/queue", {"queue": queue}, getpass.getuser())
+        self.cluster.rm.post(f"/ws/v1/cluster/apps/{self.id}/queue", {"queue": queue}, getpass.getuser(), "PUT")
         self.cluster.wait_for(
             f"move of {self.id} to {queue}", lambda: str(self.info()["queue"]).endswith(queue), WAIT_S
         )
 
     def kill(self) -> None:
         """End it with all its containers; returns when the RM shows its end."""
-        self.cluster.rm.put(f"/ws/v1/cluster/apps/{self.id}/state", {"state": "KILLED"}, getpass.getuser())
+        self.cluster.rm.post(f"/ws/v1/cluster/apps/{self.id}/state", {"state": "KILLED"}, getpass.getuser(), "PUT")
         self.wait_end("KILLED")
 
 

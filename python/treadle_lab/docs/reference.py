@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
+from unittest.mock import patch
 
 import yaml
 from annotated_types import Ge, Gt, Le, Lt, MaxLen
@@ -134,14 +135,9 @@ def _found(path: tuple[str, ...]) -> Any:
 
 def help_of(path: tuple[str, ...]) -> str:
     """Return what a command prints with --help, whatever terminal and user this is run for."""
-    printed, columns = io.StringIO(), os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = str(COLUMNS)
-    try:
-        with contextlib.redirect_stdout(printed):
-            code = main.run([*path, "--help"])
-    finally:
-        os.environ.pop("COLUMNS")
-        os.environ.update({} if columns is None else {"COLUMNS": columns})
+    printed = io.StringIO()
+    with patch.dict(os.environ, COLUMNS=str(COLUMNS)), contextlib.redirect_stdout(printed):
+        code = main.run([*path, "--help"])
     if code != 0:
         raise ValueError(f"treadle {' '.join(path)} --help ends with exit code {code}")
     text = printed.getvalue().replace(str(Path.home()), "~")

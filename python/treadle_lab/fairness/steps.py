@@ -204,6 +204,22 @@ class Step:
     leaves: dict[str, LeafResult]
     settled: bool
 
+    def as_json(self) -> dict[str, object]:
+        """Return the step as `treadle lab share -o json` prints it; numbers become the nearest floats."""
+        event = None
+        if self.event is not None:
+            name = self.event.name
+            event = {self.event.kind: name if self.event.tasks is None else {name: self.event.tasks}}
+        leaves = {
+            name: {
+                "tasks": float(result.tasks),
+                "resources": {resource: float(amount) for resource, amount in result.resources.items()},
+                "dominant_share": float(result.dominant_share),
+            }
+            for name, result in self.leaves.items()
+        }
+        return {"event": event, "settled": self.settled, "leaves": leaves}
+
 
 def compute_steps(problem: Problem, algorithm: str) -> Iterator[Step]:
     """Return the allocation at the start and after each event, each the one that the algorithm leads to in the end.
@@ -230,11 +246,6 @@ def compute_steps(problem: Problem, algorithm: str) -> Iterator[Step]:
         yield _step(event, problem, tree, absent, algorithm)
 
 
-def steps_json(algorithm: str, steps: list[Step]) -> dict[str, object]:
-    """Return the steps as `treadle lab share -o json` prints them; numbers become the nearest floats."""
-    return {"algorithm": algorithm, "steps": [_step_json(step) for step in steps]}
-
-
 def _step(event: Event | None, problem: Problem, tree: Tree, absent: set[str], algorithm: str) -> Step:
     present = tree.without(absent)
     if problem.servers:
@@ -251,19 +262,3 @@ def _result(tree: Tree, leaf: Leaf, allocation: Allocation) -> LeafResult:
     tasks = allocation.tasks.get(leaf.name, Fraction(0))
     resources = {name: tasks * leaf.demand.get(name, 0) for name in tree.resources}
     return LeafResult(tasks, resources, tasks * max(tree.demand_share(leaf)))
-
-
-def _step_json(step: Step) -> dict[str, object]:
-    event = None
-    if step.event is not None:
-        name = step.event.name
-        event = {step.event.kind: name if step.event.tasks is None else {name: step.event.tasks}}
-    leaves = {
-        name: {
-            "tasks": float(result.tasks),
-            "resources": {resource: float(amount) for resource, amount in result.resources.items()},
-            "dominant_share": float(result.dominant_share),
-        }
-        for name, result in step.leaves.items()
-    }
-    return {"event": event, "settled": step.settled, "leaves": leaves}

@@ -225,14 +225,10 @@ def short_table(results: Results) -> Table:
         )
         best = f"`{better[0]}`: {verdicts[better[0]]}" if better else "undecided" if open_ else "none: use `fair`"
         others = (", ".join(names) or "-" for names in (better[1:], open_, worse))
-        rows.append((x, str(results.draws(x)), best, *others, _gain_left(results, x)))
+        left = results.verdict(x, BOUND, MEAN).change
+        rows.append((x, str(results.draws(x)), best, *others, "-" if isnan(left) else f"{left:+.0f} %"))
     heading = ("workload", "draws", "best ready-made policy", "also better", "undecided", "worse", "bound")
     return Table("", heading, rows)
-
-
-def _gain_left(results: Results, x: str) -> str:
-    verdict = results.verdict(x, BOUND, MEAN)
-    return "-" if isnan(verdict.change) else f"{verdict.change:+.0f} %"
 
 
 def policy_table(results: Results) -> Table:

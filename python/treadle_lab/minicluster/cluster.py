@@ -558,14 +558,10 @@ class ResourceManagerClient:
         answer.raise_for_status()
         return answer.json()
 
-    def post(self, path: str, body: dict[str, Any], user: str) -> None:
-        """Send JSON to a path below the RM's address as `user`."""
-        answer = self._session.post(self.url + path, json=body, params={"user.name": user}, timeout=self._timeout_s)
-        answer.raise_for_status()
-
-    def put(self, path: str, body: dict[str, Any], user: str) -> None:
-        """Replace a resource below the RM's address by JSON, as `user`."""
-        answer = self._session.put(self.url + path, json=body, params={"user.name": user}, timeout=self._timeout_s)
+    def post(self, path: str, body: dict[str, Any], user: str, method: str = "POST") -> None:
+        """Send JSON to a path below the RM's address as `user`; PUT replaces a resource."""
+        parameters = {"user.name": user}
+        answer = self._session.request(method, self.url + path, json=body, params=parameters, timeout=self._timeout_s)
         answer.raise_for_status()
 
     def nodes(self) -> list[dict[str, Any]]:

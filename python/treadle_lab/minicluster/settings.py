@@ -234,9 +234,8 @@ def build_folder() -> Path:
     return CHECKOUT / "build"
 
 
-def runtime_pom() -> Path:
-    """Return the Maven file that lists the Hadoop runtime."""
-    return CHECKOUT / "java-shim" / "runtime" / "pom.xml"
+RUNTIME_POM: Final = CHECKOUT / "java-shim" / "runtime" / "pom.xml"
+"""The Maven file that lists the Hadoop runtime."""
 
 
 def java_home() -> Path:
@@ -284,7 +283,7 @@ def runtime_folder(pom: Path | None = None, cache: Path | None = None) -> Path:
         pom: the Maven file; by default the project's.
         cache: the folder that holds runtimes; by default `runtime` in the build folder.
     """
-    chosen = pom or runtime_pom()
+    chosen = pom or RUNTIME_POM
     digest = hashlib.sha256(chosen.read_bytes()).hexdigest()[:16]
     return (cache or build_folder() / "runtime") / digest
 
@@ -303,7 +302,7 @@ def gather(say: Callable[[str], None] = lambda _: None, pom: Path | None = None,
     Raises:
         ClusterError: Maven is missing or fails.
     """
-    chosen = pom or runtime_pom()
+    chosen = pom or RUNTIME_POM
     folder = runtime_folder(chosen, cache)
     if not (folder / COMPLETE).is_file():
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -54,28 +54,25 @@ def send(run: Workers, job: int) -> None:
         count_arrival(run, job)
     group = run.sent_to[job]
     first = run.totals[Total.TARGETS]
-    placement = run.mode[Mode.LONG if run.is_long[job] else Mode.SHORT]
-    ratio = run.mode[Mode.CONSTRAINED_RATIO] if run.group[job] > 0 else PROBE_RATIO
-    probes = max(ratio * run.tasks[job], run.mode[Mode.PROBES_MIN])
-    if placement != Placement.PROBES:
+    if is_placed(run, job):
         place_least_waiting(run, job, group)
         for at in range(first, run.totals[Total.TARGETS]):
             run.work_s[run.targets[at]] += run.estimate_s[job]
         _deliver_later(run, job, first, MESSAGE_S)
     elif run.mode[Mode.AVOID] != 0:
-        _send_in_rounds(run, job, group, probes)
+        _send_in_rounds(run, job, group)
     else:
-        for _ in range(probes):
+        for _ in range(run.probes[job]):
             _add(run, draw_long_part(run, group) if run.is_long[job] else draw(run, group))
         _deliver_later(run, job, first, MESSAGE_S)
 
 
 @inner
-def _send_in_rounds(run: Workers, job: int, group: int, probes: int) -> None:
+def _send_in_rounds(run: Workers, job: int, group: int) -> None:
     """Probe in two rounds workers without long work, then those that never have any; Eagle, section 3.2."""
     run.reals[Real.NEWEST] = -1.0
     first, newest, refused = run.totals[Total.TARGETS], -1, 0
-    for _ in range(probes):
+    for _ in range(run.probes[job]):
         worker = _best_draw(run, group, size(run, group))
         newest = _newer(run, worker, newest)
         if has_long(run, worker):

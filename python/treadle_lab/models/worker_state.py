@@ -64,20 +64,16 @@ class Mode(IntEnum):
     """1: idle workers ask others for short probes."""
     AVOID = 4
     """1: probes are refused where long work runs or waits."""
-    PROBES_MIN = 5
-    """The fewest probes of a job."""
-    FIRST_LONG = 6
+    FIRST_LONG = 5
     """The first worker of the long partition, which goes on to the last."""
-    BY_CRV = 7
+    BY_CRV = 6
     """1: Phoenix' order of queues."""
-    GATE = 8
+    GATE = 7
     """1: that order holds only where a worker's wait is long."""
-    SCARCITY = 9
+    SCARCITY = 8
     """1: who can choose keeps away from workers that others need."""
-    NEGOTIATION = 10
+    NEGOTIATION = 9
     """1: soft constraints can be given up."""
-    CONSTRAINED_RATIO = 11
-    """Probes for each task of a job that cannot run everywhere."""
 
 
 class Total(IntEnum):
@@ -126,6 +122,7 @@ class Workers(NamedTuple):
     arrival_s: F64  # (J), in order
     tasks: I32
     first_task: I64  # (J + 1)
+    probes: I32  # or tasks, where they are placed
     estimate_s: F64  # of each task
     is_long: U8
     group: I32  # of workers that meet all constraints

@@ -344,7 +344,8 @@ def new_workers(
     is_long = trace.is_long
     placements = np.where(is_long, system.long, system.short)
     ratio = np.where((eligible.full > 0) & system.constrained, system.constrained_ratio, PROBE_RATIO)
-    probes = np.where(placements == Placement.PROBES, np.maximum(ratio * trace.tasks, system.probes_min), trace.tasks)
+    sends = np.maximum(ratio * trace.tasks, system.probes_min)
+    probes = np.where(placements == Placement.PROBES, sends, trace.tasks).astype(np.int32)
     sent = int(probes.sum())
     totals = np.zeros(len(Total), np.int64)
     totals[Total.RANDOM] = int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0] >> np.uint64(1)) | 1
@@ -361,6 +362,7 @@ def new_workers(
         totals=totals,
         reals=_reals(system, trace, relaxed_slowdown),
         **_of_jobs(system, trace, eligible),
+        probes=probes,
         **_of_groups(rows, first_long),
         **{name: np.full(workers, -1, np.int32) for name in ("head", "tail", "met")},
         **{name: np.full(workers, -1.0) for name in ("long_since_s", "met_s")},
@@ -374,9 +376,7 @@ def _mode(system: System, first_long: int) -> I64:
     """Return what holds for the whole run, by `Mode`."""
     mode = np.zeros(len(Mode), np.int64)
     mode[[Mode.LONG, Mode.SHORT, Mode.ORDER]] = system.long, system.short, system.order
-    mode[[Mode.STEAL, Mode.AVOID, Mode.PROBES_MIN]] = system.steals, system.avoids, system.probes_min
-    mode[Mode.FIRST_LONG] = first_long
-    mode[Mode.CONSTRAINED_RATIO] = system.constrained_ratio
+    mode[[Mode.STEAL, Mode.AVOID, Mode.FIRST_LONG]] = system.steals, system.avoids, first_long
     mode[[Mode.BY_CRV, Mode.GATE]] = system.by_crv, system.gated
     mode[[Mode.SCARCITY, Mode.NEGOTIATION]] = system.spares, system.negotiates
     return mode

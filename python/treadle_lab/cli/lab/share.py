@@ -13,7 +13,7 @@ from treadle.cli._options import Output, OutputOption, print_json
 from treadle.errors import UserError, counted, percent
 from treadle.tables import empty_table
 from treadle_lab.fairness.algorithms import ALGORITHMS
-from treadle_lab.fairness.steps import Event, Problem, Step, compute_steps, read_problem, steps_json
+from treadle_lab.fairness.steps import Event, Problem, Step, compute_steps, read_problem
 
 app = typer.Typer()
 
@@ -30,7 +30,7 @@ def share(
     problem = read_problem(tree)
     steps = list(compute_steps(problem, algorithm))
     if output is Output.JSON:
-        print_json(steps_json(algorithm, steps))
+        print_json({"algorithm": algorithm, "steps": [step.as_json() for step in steps]})
         return
     console = console_for_tables()
     for step in steps:
