@@ -132,7 +132,7 @@ def test_what_was_not_kept_is_marked(folder: Path) -> None:
         ("summary.yaml", "  kept: other\n  at: seeds\n", "other.json: no kept result"),
         ("summary.yaml", "  kept: slearn\n", "give kept and at, or here"),
         ("summary.yaml", "  here: '1'\n  kept: slearn\n  at: seeds\n", "give kept and at, or here"),
-        ("summary.yaml", "  here: '1'\n  colour: red\n", "entry 1 (SLearn over 3Sigma): colour: Extra inputs"),
+        ("summary.yaml", "  here: '1'\n  colour: red\n", "0.colour: 'red': Extra inputs"),
         ("slearn.md", "slearn-times of other -->\n<!-- to here -->", "other.json: no kept result"),
         ("slearn.md", "none of slearn -->\n<!-- to here -->", "slearn has no table none; it has slearn-times"),
         ("slearn.md", "slearn-times of slearn -->\n", "<!-- to here --> behind the table"),
@@ -148,7 +148,7 @@ def test_a_wrong_line_of_the_summary_or_mark_of_a_page_is_refused(
 
 
 def test_a_folder_without_a_summary_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"summary.yaml: No such file or directory; name the folder"):
+    with pytest.raises(UserError, match=r"summary.yaml: cannot be read: No such file or directory; check the path"):
         rendered_all(tmp_path)
 
 

@@ -20,11 +20,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
 from treadle import __version__
-from treadle.errors import UserError
+from treadle.config.yaml_nodes import YamlDocument, details_of, explained, text_of
+from treadle.errors import ConfigError, UserError
 from treadle.files import write_whole
 from treadle.simulate.comparison import Interval
 from treadle_lab.rows import Table, markdown, number, table_of
@@ -195,25 +195,14 @@ def read_rows(file: Path) -> list[Row]:
     """Return the lines of a summary.yaml.
 
     Raises:
-        UserError: it is not there, or a line is wrong.
+        ConfigError: it cannot be read, or something in it is wrong, with its line.
     """
+    document = YamlDocument(str(file), text_of(file))
     try:
-        rows = list(yaml.safe_load(file.read_text("utf-8")))
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}; name the folder that has it, docs/results") from None
-    except (yaml.YAMLError, TypeError) as error:
-        raise UserError(f"{file}: no summary can be read: {error}") from None
-    return [_row(file, number, row) for number, row in enumerate(rows, 1)]
-
-
-def _row(file: Path, number: int, row: Any) -> Row:
-    try:
-        return Row.model_validate(row)
+        return TypeAdapter(list[Row]).validate_python(document.value)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = row.get("mechanism", "without a mechanism") if isinstance(row, dict) else "no mapping"
-        where = ".".join(map(str, first["loc"]))
-        raise UserError(f"{file}: entry {number} ({name}): {where}{': ' if where else ''}{first['msg']}") from None
+        problems = [document.problem(each["loc"], explained(each, "CONTRIBUTING.md")) for each in details_of(error)]
+        raise ConfigError(str(file), problems) from None
 
 
 def _figures(row: Row, kept: KeptResult) -> tuple[str, str]:
