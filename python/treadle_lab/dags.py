@@ -8,16 +8,16 @@ that a machine runs one or two of their tasks and has room left that only tasks 
 from __future__ import annotations
 
 import json
-import lzma
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from treadle.dag import MACHINES_MAX, Dag, DagError, DagLine, Stage, TwiceError, check_fits, checked, each_once, ordered
+from treadle.dag import MACHINES_MAX, Dag, DagError, DagLine, Line, Stage, check_fits, checked, ordered
+from treadle.workload.reading import read_values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,60 +134,47 @@ def demand_of(random: np.random.Generator, fragmenting: bool) -> dict[str, float
     }
 
 
-LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+Model = TypeVar("Model", bound=Line)
 
 
-def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield one object a line of a file, and where it stands; empty lines do not count.
+def instances_of(
+    path: Path, model: type[Model], built: Callable[[Model], Instance], **given: Any
+) -> Iterator[Instance]:
+    """Yield the instances of a file, one JSON object each; it may be compressed.
 
-    A file is unpacked if its name ends in ``.xz``.
+    Args:
+        path: the file
+        model: what an object is
+        built: returns its instance
+        given: fields that replace those of the file
 
     Raises:
-        DagError: the file cannot be read or is empty, or a line is not a JSON object.
+        WorkloadError: the file cannot be read, or is not JSON.
+        DagError: it has no object, or one is wrong; names the file, the line, the field and the remedy.
     """
-    number = objects = 0
-    try:
-        with lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb") as stream:
-            while line := stream.readline(LINE_BYTES_MAX + 1):
-                number += 1
-                if len(line) > LINE_BYTES_MAX:
-                    raise DagError(f"{path}:{number}: longer than {LINE_BYTES_MAX} bytes; write one DAG a line")
-                if line.strip():
-                    objects += 1
-                    yield f"{path}:{number}", _object(path, number, line)
-    except OSError as error:
-        raise DagError(f"{path}: {error.strerror or error}; give the path of a readable file") from None
-    except (lzma.LZMAError, EOFError) as error:
-        raise DagError(f"{path}: not packed with xz ({error}); unpack it, or pack it again") from None
+    objects = 0
+    for number, values in read_values(path):
+        objects += 1
+        where = f"{path}:{number}"
+        if not isinstance(values, dict):
+            raise DagError(f"{where}: not a JSON object; write one JSON object a line")
+        line = checked(model, where, values | given)
+        try:
+            yield built(line)
+        except DagError as error:
+            raise DagError(f"{where}: {error}") from None
     if not objects:
         raise DagError(f"{path}: empty; write one JSON object a line (docs/graphene.md)")
 
 
-def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(line, object_pairs_hook=each_once)
-    except TwiceError as error:
-        raise DagError(f"{path}:{number}: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise DagError(f"{path}:{number}: not JSON ({error}); write one JSON object a line") from None
-    if not isinstance(value, dict):
-        raise DagError(f"{path}:{number}: not a JSON object; write one JSON object a line")
-    return value
-
-
 def read_instances(path: Path, machines: int | None = None) -> Iterator[Instance]:
-    """Yield the DAGs of a file; ``machines`` replaces the numbers in the lines.
+    """Yield the DAGs of a file, as `instances_of`; ``machines`` replaces the numbers in the lines."""
 
-    Raises:
-        DagError: names the file, the line, the field and the remedy.
-    """
-    for where, values in json_lines(path):
-        line = checked(DagLine, where, values if machines is None else values | {"machines": machines})
-        try:
-            dag = ordered(line.name, tuple(stage.stage() for stage in line.stages))
-            yield Instance(dag, line.capacity, line.machines)
-        except DagError as error:
-            raise DagError(f"{where}: {error}") from None
+    def built(line: DagLine) -> Instance:
+        dag = ordered(line.name, tuple(stage.stage() for stage in line.stages))
+        return Instance(dag, line.capacity, line.machines)
+
+    return instances_of(path, DagLine, built, **({} if machines is None else {"machines": machines}))
 
 
 def write_instances(instances: Iterable[Instance], stream: TextIO) -> None:

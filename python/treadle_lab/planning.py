@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import Field
 
 from treadle.compiled.functions import cache_folder, compiled_in, inner
-from treadle.dag import Dag, DagError, Line, Stage, Whole, checked, graph_of, ordered
+from treadle.dag import Dag, DagError, Line, Stage, Whole, graph_of, ordered
 from treadle.errors import UserError
 from treadle.planner import graphene
 from treadle.planner.construct import CSP, FORWARD, PSC, SCP, SPC, TROUBLESOME, clear, place, sort_by_end, span
@@ -43,7 +43,7 @@ from treadle.planner.graphene import (
 )
 from treadle.planner.plan import LowerBounds, Plan, Structure, Workspace, path_lengths, plan_by, structure
 from treadle.planner.problem import I64, OVERFLOW, Brood, Order, Problem, Schedule, Space, compile_problem
-from treadle_lab.dags import Instance, json_lines
+from treadle_lab.dags import Instance, instances_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -539,17 +539,8 @@ class ProjectLine(Line):
 
 
 def read_instances(path: Path) -> Iterator[Instance]:
-    """Yield the instances of a file.
-
-    Raises:
-        DagError: names the file, the line, the field and the remedy.
-    """
-    for where, values in json_lines(path):
-        line = checked(ProjectLine, where, values)
-        try:
-            yield _instance(line)
-        except DagError as error:
-            raise DagError(f"{where}: {error}") from None
+    """Yield the projects of a file, as `instances_of`."""
+    return instances_of(path, ProjectLine, _instance)
 
 
 def _instance(line: ProjectLine) -> Instance:

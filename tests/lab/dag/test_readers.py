@@ -12,6 +12,7 @@ import pytest
 from tests.support.files import written
 
 from treadle.dag import DagError
+from treadle.workload.reading import WorkloadError
 from treadle_lab import planning
 from treadle_lab.dags import Shape, generate, read_instances, write_instances
 
@@ -110,25 +111,25 @@ def test_a_mistake_in_a_project_is_reported(tmp_path: Path, change: dict[str, An
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{", r":1: not JSON"),
-        (b"[]", r":1: not a JSON object"),
-        (b"\xff", r":1: not JSON"),
-        (b"[" * 99999, "not JSON"),
+        (b"{", "line 1: this is no JSON"),
+        (b"3", ":1: not a JSON object"),
+        (b"\xff", "this is no UTF-8 text"),
+        (b"[" * 99999, "the JSON is nested too deep"),
     ],
 )
 def test_a_line_that_is_no_object_is_reported(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "dags.jsonl"
     path.write_bytes(content)
-    with pytest.raises(DagError, match=message):
+    with pytest.raises((DagError, WorkloadError), match=message):
         list(read_instances(path))
 
 
 def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(DagError, match="none: No such file or directory; give the path of a readable file"):
+    with pytest.raises(WorkloadError, match="none: there is no such file"):
         list(read_instances(tmp_path / "none"))
     torn = tmp_path / "torn.xz"
     torn.write_bytes(lzma.compress(b"x" * 999)[:-9])
-    with pytest.raises(DagError, match="not packed with xz"):
+    with pytest.raises(WorkloadError, match="the packed file is cut off or damaged"):
         list(read_instances(torn))
 
 
