@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -38,6 +38,16 @@ class RunTask(Protocol):
         """Its name in errors."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeyedRun:
+    """A run that depends on its fields, on the content of files among them, and on the code of its module."""
+
+    @property
+    def key(self) -> str:
+        """The digest of all that its result depends on."""
+        return digest_of(type(self).__module__, type(self).__name__, asdict(self))
+
+
 T = TypeVar("T", bound=RunTask)
 
 
@@ -56,9 +66,10 @@ def digest_of(module: str, *parts: object) -> str:
 
     Args:
         module: the name of the module that runs it
-        parts: what JSON takes
+        parts: what JSON takes, and paths of data, which count by their content
     """
-    return hashlib.sha256(json.dumps([*parts, _code(module)], sort_keys=True).encode()).hexdigest()
+    text = json.dumps([*parts, _code(module)], sort_keys=True, default=content_of)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @cache

@@ -31,6 +31,7 @@ from treadle_lab.papers.graphene.jobs import (
     result_of,
     run_one,
     shorter_percent,
+    tpch_shaped,
 )
 from treadle_lab.plots import Panel, panels, share_up_to
 from treadle_lab.rows import Layout, Results, Row
@@ -136,6 +137,8 @@ def run_seeds(
         UserError: runs failed, each of which is named; the others have run, and are kept.
         WorkloadError: the data is missing or wrong.
     """
+    if tpch is not None:
+        tpch_shaped(tpch)  # an error in it is reported before anything runs
     outcomes = {seed: Outcome(seed) for seed in seeds}
     runs = [run for seed in seeds for run in runs_of(tpch, sizes, seed)]
     for run, document in zip(runs, run_all(runs, run_one, settings, progress), strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ from treadle.workload.generate import Shape as JobShape
 from treadle.workload.generate import poisson
 from treadle.workload.job import Framework, Workload, arranged
 from treadle_lab.dags import RESOURCES, Shape, demand_of, generate
-from treadle_lab.harness.runs import content_of, digest_of, run_to_the_end
+from treadle_lab.harness.runs import KeyedRun, run_to_the_end
 from treadle_lab.planning import baseline, executed_makespan
 
 TPCH_CORES: Final = 50
@@ -319,18 +319,6 @@ class Draw:
         comes = "at once" if self.batch else f"load {self.load:g}"
         return f"{self.jobs} jobs ({self.shape}) on {self.machines} machines, {comes}, seed {self.seed}"
 
-    @property
-    def content(self) -> dict[str, Any]:
-        """The parameters of the jobs, with the digest of their data.
-
-        Raises:
-            WorkloadError: TPC-H's data is missing or wrong.
-        """
-        if self.tpch is None:
-            return asdict(self)
-        tpch_shaped(self.tpch)  # an error in it is reported before anything runs
-        return asdict(self) | {"tpch": content_of(self.tpch)}
-
     def workload(self) -> Workload:
         """Return the jobs, which a process draws once.
 
@@ -347,8 +335,8 @@ def _drawn(draw: Draw) -> Workload:
     return arrivals(shape, draw.machines, draw.seed, draw.jobs, draw.load)
 
 
-@dataclass(frozen=True)
-class SchemeRun:
+@dataclass(frozen=True, slots=True)
+class SchemeRun(KeyedRun):
     """A simulation; it travels to other processes."""
 
     draw: Draw
@@ -359,11 +347,6 @@ class SchemeRun:
     def title(self) -> str:
         """Its name in errors."""
         return f"{self.draw}, {self.scheme.title}, {self.tick_ms} ms"
-
-    @cached_property
-    def key(self) -> str:
-        """The digest of all that its result depends on."""
-        return digest_of(__name__, self.draw.content, asdict(self.scheme), self.tick_ms)
 
     def run(self) -> dict[str, Any]:
         """Return the result in stored form."""
@@ -376,8 +359,8 @@ _PLANS: Final[PlanSources] = {}
 """Made by this process."""
 
 
-@dataclass(frozen=True)
-class BoundsRun:
+@dataclass(frozen=True, slots=True)
+class BoundsRun(KeyedRun):
     """The bounds of a batch, which it takes a while to find."""
 
     draw: Draw
@@ -386,11 +369,6 @@ class BoundsRun:
     def title(self) -> str:
         """Its name in errors."""
         return f"bounds of {self.draw}"
-
-    @cached_property
-    def key(self) -> str:
-        """The digest of all that they depend on."""
-        return digest_of(__name__, "bounds", self.draw.content)
 
     def run(self) -> dict[str, Any]:
         """Return the bounds as they are kept."""

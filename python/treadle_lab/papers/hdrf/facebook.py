@@ -19,7 +19,7 @@ from treadle.policy.catalogue import register_parts
 from treadle.simulate import Run, Scenario, simulate
 from treadle.workload.clusters import swim_jobs, swim_stages
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle_lab.harness.runs import content_of, digest_of
+from treadle_lab.harness.runs import KeyedRun
 from treadle_lab.rows import Layout, Results, Row
 
 GROUPS: Final = {"n1": ("n1.1", "n1.2"), "n2": ("n2.1", "n2.2", "n2.3"), "n3": ("n3.1",)}
@@ -123,7 +123,7 @@ SCHEMES: Final = tuple(SHARES)
 
 
 @dataclass(frozen=True, slots=True)
-class SchemeRun:
+class SchemeRun(KeyedRun):
     """A scheme with a seed: all that a run depends on."""
 
     sample: Path
@@ -134,11 +134,6 @@ class SchemeRun:
     def title(self) -> str:
         """Its name in errors."""
         return f"{self.scheme}, seed {self.seed}"
-
-    @property
-    def key(self) -> str:
-        """The digest of all that it depends on."""
-        return digest_of(__name__, content_of(self.sample), self.scheme, self.seed)
 
 
 def scenario() -> Scenario:

@@ -17,7 +17,6 @@ import numpy as np
 from treadle.errors import UserError
 from treadle.simulate import Scenario, simulate
 from treadle.workload.job import Job, Workload, arranged
-from treadle_lab.harness.runs import content_of, digest_of
 from treadle_lab.papers.hdrf.facebook import (
     HDRF,
     NODES,
@@ -54,11 +53,6 @@ PAPER_GAIN: Final[Mapping[str, tuple[int, ...]]] = {
 
 class SlotRun(SchemeRun):
     """A scheme of this section with a seed."""
-
-    @property
-    def key(self) -> str:
-        """The digest of all that it depends on."""
-        return digest_of(__name__, "slots", content_of(self.sample), self.scheme, self.seed)
 
 
 def scenario_of(scheme: str) -> Scenario:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -21,7 +21,7 @@ from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Workload
-from treadle_lab.harness.runs import RunSettings, content_of, digest_of, run_all, run_to_the_end
+from treadle_lab.harness.runs import KeyedRun, RunSettings, run_all, run_to_the_end
 from treadle_lab.papers.slearn.schemes import TITLES, Model, Scheme
 from treadle_lab.papers.slearn.trace import (
     LOAD,
@@ -175,7 +175,7 @@ def _trace(draws: Draws, seed: int) -> Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemeRun:
+class SchemeRun(KeyedRun):
     """A draw under a scheme."""
 
     draws: Draws
@@ -188,12 +188,6 @@ class SchemeRun:
     def title(self) -> str:
         """Its name in errors."""
         return f"seed {self.seed}, {self.scheme.name}"
-
-    @property
-    def key(self) -> str:
-        """The digest of all that it depends on."""
-        own = asdict(self.draws) | {"folder": content_of(self.draws.folder)}
-        return digest_of(__name__, own, self.seed, asdict(self.scheme), self.model)
 
 
 def run_one(wanted: SchemeRun) -> dict[str, Any]:
