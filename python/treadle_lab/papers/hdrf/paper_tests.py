@@ -13,7 +13,7 @@ import numpy as np
 from treadle.shipped import ready_made
 from treadle_lab.fairness.algorithms import allocate_fluid
 from treadle_lab.fairness.fluid import Group, Leaf, Tree
-from treadle_lab.minicluster.site import CS, Entries
+from treadle_lab.minicluster.site import Entries, queue_entries
 from treadle_lab.papers.hdrf.facebook import queue_of
 from treadle_lab.rows import Results, Table
 from treadle_lab.sls.play import (
@@ -37,25 +37,18 @@ def queue_tree(groups: Mapping[str, Iterable[str]], weights: Mapping[str, int] =
         groups: the leaves of each group
         weights: of groups that weigh more than 1; leaves weigh 1
     """
-    entries = {f"{CS}root.queues": ",".join(groups)}
-    _set_capacities(entries, {f"root.{group}": weights.get(group, 1) for group in groups})
+    capacities = _capacities({group: weights.get(group, 1) for group in groups})
     for group, leaves in groups.items():
-        below = list(leaves)
-        entries[f"{CS}root.{group}.queues"] = ",".join(below)
-        _set_capacities(entries, {f"root.{group}.{leaf}": 1 for leaf in below})
-        for leaf in below:
-            entries[f"{CS}root.{group}.{leaf}.user-limit-factor"] = "100"
-    return entries
+        capacities |= _capacities({f"{group}.{leaf}": 1 for leaf in leaves})
+    return queue_entries(capacities, 100)
 
 
-def _set_capacities(entries: Entries, weights: Mapping[str, int]) -> None:
-    """Set the capacities of siblings, which add up to 100 percent."""
+def _capacities(weights: Mapping[str, int]) -> dict[str, str]:
+    """Return the capacities of siblings, which add up to 100 percent."""
     each = {path: round(100 * weight / sum(weights.values()), 2) for path, weight in weights.items()}
     first = next(iter(each))
     each[first] += 100 - sum(each.values())
-    for path, capacity in each.items():
-        entries[f"{CS}{path}.capacity"] = f"{capacity:g}"
-        entries[f"{CS}{path}.maximum-capacity"] = "100"
+    return {path: f"{capacity:g}" for path, capacity in each.items()}
 
 
 @dataclass(frozen=True)
