@@ -13,9 +13,8 @@ from tests.support.tables import rows_of
 from treadle.cli.main import run
 from treadle_lab.harness.data import OMEGA, find_data
 from treadle_lab.models.cell import JobKind
-from treadle_lab.papers.omega.comparison import Comparison, compare, read_reference
 from treadle_lab.papers.omega.figures import FIGURES, GOOGLE_FIGURES, left, outcomes_of, service_conflicts
-from treadle_lab.papers.omega.points import Point, run_points
+from treadle_lab.papers.omega.points import Comparison, Point, compare, read_reference, run_points
 
 REFERENCE = find_data(OMEGA)
 

@@ -523,17 +523,8 @@ def _outcome(
 
 def warm_up() -> None:
     """Compile, or load compiled code, so that no run's time includes it."""
-    decision = dict.fromkeys(JobKind, DecisionTime())
-    simulate_cell(Cell(10), ARCHITECTURES["mono1"], drawn(0, 100.0), decision, duration_s=1.0)
-
-
-def warm_up_specialist() -> None:
-    """Compile the code of `simulate_specialist`, or load it."""
-    warm_up()
-    nothing = np.array([1], np.int32), np.array([np.inf]), np.array([1], np.int64), np.array([1], np.int64)
-    simulate_specialist(
-        Cell(1), drawn(0, 1.0), WorkerPolicy.AS_REQUESTED, running=RunningJobs(*nothing), duration_s=1.0
-    )
+    one = np.array([1], np.int32), np.array([np.inf]), np.array([1], np.int64), np.array([1], np.int64)
+    simulate_specialist(Cell(1), drawn(0, 1.0), WorkerPolicy.AS_REQUESTED, running=RunningJobs(*one), duration_s=1.0)
 
 
 def _scheduler(state: CellState, at: int, name: str, duration_s: float) -> SchedulerOutcome:

@@ -12,8 +12,7 @@ import numpy as np
 
 from treadle.policy.mapreduce import WorkerPolicy
 from treadle_lab.models.cell import SAMPLE_S, JobKind, Outcome
-from treadle_lab.papers.omega.comparison import TOLERANCES, Comparison
-from treadle_lab.papers.omega.points import Point, Run
+from treadle_lab.papers.omega.points import TOLERANCES, Comparison, Point, Run
 from treadle_lab.papers.omega.specialist import SETTINGS, Setting, SpecialistRun, pooled, summary
 from treadle_lab.plots import Line, Panel, panels, share_up_to
 from treadle_lab.rows import SPLIT, Layout, Results, Row, Table

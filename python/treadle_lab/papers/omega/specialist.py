@@ -26,7 +26,7 @@ from treadle_lab.models.cell import (
     JobKind,
     merged,
     simulate_specialist,
-    warm_up_specialist,
+    warm_up,
 )
 from treadle_lab.models.kernels import Progress, on_all_cores
 from treadle_lab.papers.omega.points import MACHINES, GoogleDay
@@ -176,7 +176,7 @@ def run_specialist(
     google: GoogleDay, mapreduce: MapReduceJobs, seeds: Sequence[int], progress: Progress | None = None
 ) -> list[SpecialistRun]:
     """Run a day of each setting under each policy with each seed."""
-    warm_up_specialist()
+    warm_up()
     wanted = [(setting, policy, seed) for setting in SETTINGS for seed in seeds for policy in WorkerPolicy]
     return on_all_cores(lambda one: _run(google, mapreduce, *one), wanted, progress)
 

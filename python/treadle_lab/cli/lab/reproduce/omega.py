@@ -48,7 +48,7 @@ def omega(
 ) -> None:
     """Run Omega's architectures on one cell: waits, busyness, conflicts, next to the original simulator's."""
     from treadle_lab.harness.data import FACEBOOK_2010, GOOGLE, OMEGA, given_or_default
-    from treadle_lab.papers.omega import comparison, figures, points, specialist
+    from treadle_lab.papers.omega import figures, points, specialist
 
     is_google = workload is WorkloadName.GOOGLE
     known = figures.GOOGLE_FIGURES if is_google else figures.FIGURES
@@ -77,7 +77,7 @@ def omega(
             days = specialist.run_specialist(google, jobs, draws, progress)
     compared = []
     if runs and not is_google:
-        compared = comparison.compare(runs, comparison.read_reference(given_or_default(None, OMEGA, note)))
+        compared = points.compare(runs, points.read_reference(given_or_default(None, OMEGA, note)))
     results = figures.results_of(runs, compared, days, time.perf_counter() - began_s)
     publish(results, places, partial(figures.plot_omega, runs, days, known, "omega-google" if is_google else "omega"))
     text = f"{len(runs) + len(days)} simulated days in {results.facts['wall_s']:.0f} s"
