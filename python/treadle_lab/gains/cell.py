@@ -18,7 +18,7 @@ import yaml
 from treadle import __version__
 from treadle.config.settings import Settings
 from treadle.errors import UserError
-from treadle.shipped import find_policy
+from treadle.shipped import find_policy, ready_made
 from treadle.simulate import Scenario
 from treadle.simulate.batch import Run, RunSpec, completion_s, figures_of, run_line, settings_of
 from treadle.simulator.results import FailedRun, path_ms
@@ -29,22 +29,7 @@ from treadle_lab.gains import workloads
 from treadle_lab.gains.workloads import FIRST_SEED, HOURS, POINTS, Point
 
 BASELINE: Final = "fair"
-READY_MADE: Final = (
-    "capacity",
-    "drf",
-    "fair",
-    "fair-finish",
-    "fifo",
-    "graphene",
-    "hdrf",
-    "hdrf-srpt",
-    "mapreduce-workers",
-    "phoenix",
-    "slearn",
-    "slearn-history",
-    "srpt",
-    "tetris",
-)
+READY_MADE: Final = tuple(ready_made())
 STOCK: Final = {"fifo": "YARN's fifo", "fair": "YARN's fair", "fair-by-size": "YARN's fair by size"}
 REFERENCES: Final = {
     "srpt-true": "reference: SRPT, true durations",

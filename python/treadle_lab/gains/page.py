@@ -16,8 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from treadle import __version__
-from treadle.cli import _console
-from treadle.cli._console import counted_progress, note
+from treadle.cli._console import OutputPaths, counted_progress, note
 from treadle.cli._options import check_writable, writing
 from treadle.config.part_files import missing
 from treadle.config.reader import read_settings
@@ -254,13 +253,6 @@ def with_tables(page: str, results: Results) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputPaths(_console.OutputPaths):
-    """Where the results of `treadle lab gains` go."""
-
-    page: Path | None = None
-
-
 def all_tables(rows: Sequence[Row]) -> list[Table]:
     """Return all tables that are shown."""
     results = Results(rows)
@@ -268,15 +260,25 @@ def all_tables(rows: Sequence[Row]) -> list[Table]:
     return [*workload_tables(results), *details, factor_table(results)]
 
 
-def compare(plan: Plan, runs: RunSettings, kept: Path | None, policy: str | None, places: OutputPaths) -> None:
-    """Get the rows, from a kept file if one is given; show the tables, or the verdicts on one policy; write outputs.
+def compare(
+    plan: Plan, runs: RunSettings, kept: Path | None, policy: str | None, page: Path | None, places: OutputPaths
+) -> None:
+    """Get the rows; show the tables, or the verdicts on one policy; write outputs.
+
+    Args:
+        plan: what is run
+        runs: where results are kept, and how many run at a time
+        kept: a file with rows instead
+        policy: of which verdicts are wanted; None: all are compared
+        page: whose tables are written again
+        places: of outputs
 
     Raises:
         UserError: a cell failed, a file cannot be read or written.
     """
     places.check()
-    if places.page is not None:
-        check_writable("--page", places.page)
+    if page is not None:
+        check_writable("--page", page)
     document = _simulated(plan, runs) if kept is None else _read(kept)
     rows = rows_of(document)
     results = Results(rows)
@@ -290,9 +292,9 @@ def compare(plan: Plan, runs: RunSettings, kept: Path | None, policy: str | None
     places.publish(document, show_all, json_text)
     if any(results.draws(x) < FEW for x in results.xs):
         note(f"Some points have fewer than {FEW} draws: their intervals say little.")
-    if places.page is not None:
-        with writing("--page", places.page, "file"):
-            places.page.write_text(with_tables(places.page.read_text("utf-8"), results), "utf-8")
+    if page is not None:
+        with writing("--page", page, "file"):
+            page.write_text(with_tables(page.read_text("utf-8"), results), "utf-8")
     places.draw(partial(_plots, rows))
 
 

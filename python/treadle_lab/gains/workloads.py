@@ -192,18 +192,26 @@ def _one_queue(am_percent: int = AM_PERCENT) -> dict[str, Any]:
     return {"default": {"capacity": 100, "maximum_am_resource_percent": am_percent}}
 
 
+def _scenario(
+    tick_ms: int, frameworks: dict[str, Any], *nodes: dict[str, Any], queues: dict[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
+    """Return a scenario with one queue, unless others are given; ``more`` is further of its cluster."""
+    return {
+        "cluster": {"nodes": list(nodes), **more},
+        "queues": queues or _one_queue(),
+        "frameworks": frameworks,
+        "decision": {"tick_ms": tick_ms},
+    }
+
+
 def _google(
     load: float, seed: int, hours: float, *, reuse: bool = True, masters: bool = True, am_percent: int = AM_PERCENT
 ) -> Drawn:
     jobs = google_window(seed, hours)
-    scenario = {
-        "cluster": {"nodes": [{"count": machines_for(jobs, load), "resources": MACHINE, "racks": 10}]},
-        "queues": _one_queue(am_percent),
-        "frameworks": _frameworks(masters=masters, tez_reuse=reuse),
-        "decision": {"tick_ms": 1000},
-        "report": {"window_s": 600},
-    }
-    return scenario, arranged(jobs)
+    frameworks = _frameworks(masters=masters, tez_reuse=reuse)
+    nodes = {"count": machines_for(jobs, load), "resources": MACHINE, "racks": 10}
+    scenario = _scenario(1000, frameworks, nodes, queues=_one_queue(am_percent))
+    return scenario | {"report": {"window_s": 600}}, arranged(jobs)
 
 
 def _queries(
@@ -211,12 +219,8 @@ def _queries(
 ) -> Drawn:
     machine = {"memory-mb": 65_536, "vcores": SPARK_CORES}
     limit: dict[str, Any] = {} if most is None else {"spark_max_executors": most}
-    scenario = {
-        "cluster": {"nodes": [{"count": SPARK_NODES, "resources": machine, "racks": 2}]},
-        "queues": _one_queue(),
-        "frameworks": _frameworks(launch_ms=2000, spark_idle_ms=1000 * idle_s, **limit),
-        "decision": {"tick_ms": 500},
-    }
+    frameworks = _frameworks(launch_ms=2000, spark_idle_ms=1000 * idle_s, **limit)
+    scenario = _scenario(500, frameworks, {"count": SPARK_NODES, "resources": machine, "racks": 2})
     capacity = {name: float(SPARK_NODES * amount) for name, amount in machine.items()}
     return scenario, queries(seed, QUERIES, load, capacity, framework)
 
@@ -225,12 +229,8 @@ def _facebook(
     year: int, load: float, machines: int, seed: int, hours: float, *, am_percent: int = 50, slow_start: float = 0.8
 ) -> Drawn:
     """Jobs under a higher AM limit and a later start of reduces than the defaults, which would outweigh any order."""
-    scenario = {
-        "cluster": {"nodes": [{"count": machines, "resources": MACHINE, "racks": 2}]},
-        "queues": _one_queue(am_percent),
-        "frameworks": _frameworks(slow_start=slow_start),
-        "decision": {"tick_ms": 1000},
-    }
+    nodes = {"count": machines, "resources": MACHINE, "racks": 2}
+    scenario = _scenario(1000, _frameworks(slow_start=slow_start), nodes, queues=_one_queue(am_percent))
     return scenario, facebook(seed, year, load, machines)
 
 
@@ -238,23 +238,14 @@ def _departments(seed: int, hours: float) -> Drawn:
     """Three stages of five ask for a quarter to half of a node's network, of which they use 60 to 80 %."""
     network = {"name": "network", "counted": False, "usage": [0.6, 0.8]}
     node = MACHINE | {"network": NETWORK}
-    scenario = {
-        "cluster": {
-            "resources": [{"name": "memory-mb"}, {"name": "vcores"}, network],
-            "nodes": [{"count": 20, "resources": node, "racks": 2}],
-            "contention": True,
-        },
-        "queues": {
-            "research": {"capacity": 60, "maximum_am_resource_percent": AM_PERCENT},
-            "production": {"capacity": 40, "maximum_am_resource_percent": AM_PERCENT},
-        },
-        "frameworks": _frameworks(),
-        "decision": {"tick_ms": 500},
-    }
+    parts = {"research": 60, "production": 40}
+    queues = {name: {"capacity": part, "maximum_am_resource_percent": AM_PERCENT} for name, part in parts.items()}
+    resources = [{"name": "memory-mb"}, {"name": "vcores"}, network]
+    nodes = {"count": 20, "resources": node, "racks": 2}
+    scenario = _scenario(500, _frameworks(), nodes, queues=queues, resources=resources, contention=True)
     capacity = {name: 20.0 * amount for name, amount in node.items()}
-    queues = {"research": 1.0, "production": 1.0}
     shape = partial(_department_dag, node)
-    return scenario, poisson(seed, 80, shape=shape, capacity=capacity, load=1.0, queues=queues)
+    return scenario, poisson(seed, 80, shape=shape, capacity=capacity, load=1.0, queues=dict.fromkeys(parts, 1.0))
 
 
 def _department_dag(node: Mapping[str, float], chance: np.random.Generator, name: str) -> Dag:
@@ -275,15 +266,8 @@ def _dags(seed: int, hours: float, *, planned: bool) -> Drawn:
     """As many tasks as ten machines are busy with for long: a job's longest path is not what bounds it."""
     node = MACHINE | {"network": NETWORK}
     frameworks: dict[str, Any] = {"tez_order": "plan", "tez_reuse": False} if planned else {}
-    scenario = {
-        "cluster": {
-            "resources": [{"name": "memory-mb"}, {"name": "vcores"}, {"name": "network"}],
-            "nodes": [{"count": 10, "resources": node}],
-        },
-        "queues": _one_queue(),
-        "frameworks": _frameworks(**frameworks),
-        "decision": {"tick_ms": 500},
-    }
+    resources = [{"name": "memory-mb"}, {"name": "vcores"}, {"name": "network"}]
+    scenario = _scenario(500, _frameworks(**frameworks), {"count": 10, "resources": node}, resources=resources)
     capacity = {name: 10.0 * amount for name, amount in node.items()}
     return scenario, poisson(seed, 20, shape=partial(_wide_dag, node), capacity=capacity, load=0.7)
 
@@ -307,17 +291,11 @@ def _unlike_nodes(seed: int, hours: float) -> Drawn:
     """Two nodes of twenty have a GPU, four an SSD; a third of the jobs needs one or the other."""
     node = {"memory-mb": 32_768, "vcores": 8}
     kinds: tuple[tuple[int, dict[str, str]], ...] = ((2, {"gpu": "yes"}), (4, {"ssd": "yes"}), (14, {}))
-    scenario = {
-        "cluster": {
-            "nodes": [
-                {"count": count, "resources": node, "racks": 2, "attributes": attributes, "name": f"kind{at}-"}
-                for at, (count, attributes) in enumerate(kinds)
-            ]
-        },
-        "queues": _one_queue(),
-        "frameworks": _frameworks(),
-        "decision": {"tick_ms": 500},
-    }
+    nodes = (
+        {"count": count, "resources": node, "racks": 2, "attributes": attributes, "name": f"kind{at}-"}
+        for at, (count, attributes) in enumerate(kinds)
+    )
+    scenario = _scenario(500, _frameworks(), *nodes)
     shape = bag(BoundedPareto(1.1, 1, 400), Lognormal(30_000, 1.0))
     capacity = {name: 20.0 * amount for name, amount in node.items()}
     workload = poisson(seed, 1000, shape=shape, capacity=capacity, load=0.85)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from treadle.cli._console import OutputPaths
 from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOption, ResultsOption
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import LogsOption, OnOption, SimulatorKind, play_draws
@@ -59,12 +60,11 @@ def gains(
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
     from treadle_lab.gains import cell  # only here: they import numba
-    from treadle_lab.gains.page import OutputPaths, compare
+    from treadle_lab.gains.page import compare
     from treadle_lab.harness.runs import RunSettings
 
     plan = cell.quick() if quick else cell.whole(seeds, policy)
-    places = OutputPaths(output=output, out=out, plot=plot, page=page)
-    compare(plan, RunSettings(cache, processes), kept, policy, places)
+    compare(plan, RunSettings(cache, processes), kept, policy, page, OutputPaths(output=output, out=out, plot=plot))
 
 
 def _on_sls(draws: int, places: TestbedPaths) -> None:
