@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from treadle.dag import Dag, Stage
 from treadle.errors import UserError, percent
@@ -490,7 +491,7 @@ class KeptPlays:
         key = digest_of(self._module, *self._about, *about)
         found = self._kept.get(key)
         if found is not None:
-            return _played(json.loads(found)["played"])
+            return TypeAdapter(Played).validate_python(json.loads(found)["played"])
         played = play()
         failed = any(job.status != SUCCEEDED for job in played.jobs)
         self._kept.put(key, result_bytes({"key": key, "played": asdict(played)}), failed=failed)
@@ -500,15 +501,6 @@ class KeptPlays:
 def _programs() -> list[str]:
     code = digest("treadle.cli.sidecar")
     return [code, *(hashlib.sha256(jar.read_bytes()).hexdigest() for jar in own_jars())]
-
-
-def _played(document: dict[str, Any]) -> Played:
-    jobs = tuple(
-        PlayedJob(**{**job, "tasks_ms": tuple((start, end) for start, end in job["tasks_ms"])})
-        for job in document["jobs"]
-    )
-    pace = None if document["pace"] is None else Pace(**document["pace"])
-    return Played(**{**document, "jobs": jobs, "pace": pace})
 
 
 T = TypeVar("T")
