@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from treadle_lab.cli.lab.bench.cluster import app
-from treadle_lab.sls.load import MODES
+from treadle_lab.sls.run import MODES
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
 

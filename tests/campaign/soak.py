@@ -20,8 +20,7 @@ from tests.campaign.slices import Slice
 from tests.campaign.trend import trend
 
 from treadle_lab.minicluster.settings import java_home
-from treadle_lab.sls.load import MODES, Workload, class_path
-from treadle_lab.sls.run import Run, Setting, simulate
+from treadle_lab.sls.run import MODES, Run, Setting, Workload, class_path, simulate
 
 NODES = 40
 TASKS = 4

@@ -12,8 +12,7 @@ from tests.lab.test_bench_results import histogram
 
 from treadle_lab.bench.backlog import BACKLOG_MODES, RATE, BacklogLoad, rate_of
 from treadle_lab.bench.cluster import Figures, Rounds, behind
-from treadle_lab.sls.load import BenchError
-from treadle_lab.sls.run import CpuSample, Run, yarn_site
+from treadle_lab.sls.run import BenchError, CpuSample, Run, yarn_site
 
 LOAD = BacklogLoad(nodes=100, jobs=20, tasks=10_000, task_ms=1)
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.cli import Cli
 
 from treadle_lab.cli.lab.bench.cluster import heap_mb_for, stall_allowed_s
-from treadle_lab.sls.load import Workload
+from treadle_lab.sls.run import Workload
 
 SMALL = Workload(20, 3, 40, 1_000)
 MACHINE_MB = psutil.virtual_memory().total // 2**20
@@ -56,7 +56,7 @@ def test_a_mistake_is_reported_before_anything_is_built(
     arguments: list[str],
     said: str,
 ) -> None:
-    monkeypatch.setattr("treadle_lab.sls.load.class_path", lambda: pytest.fail("built first"))
+    monkeypatch.setattr("treadle_lab.sls.run.class_path", lambda: pytest.fail("built first"))
     assert said in " ".join(
         cli(["lab", "bench", "cluster", "--out", str(tmp_path / "r.json"), *arguments], 2).err.split()
     )

@@ -16,8 +16,7 @@ from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
 from treadle_lab.bench.engines import Row, conflict_fraction, copies_table, loads, measured, mode_of
 from treadle_lab.rows import text
-from treadle_lab.sls.load import MODES
-from treadle_lab.sls.run import Run
+from treadle_lab.sls.run import MODES, Run
 
 COLUMNS = ["queue", "master_asked_ms", "master_wait_ms", "tasks_asked_ms", "tasks_wait_ms"]
 

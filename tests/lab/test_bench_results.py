@@ -13,8 +13,7 @@ import pytest
 
 from treadle_lab.bench import cluster
 from treadle_lab.bench.cluster import SPAN, Figures, Rounds, run_rounds, span_of
-from treadle_lab.sls.load import MODES, BenchError, Mode, Workload
-from treadle_lab.sls.run import CpuSample, Run
+from treadle_lab.sls.run import MODES, BenchError, CpuSample, Mode, Run, Workload
 
 WORKLOAD = Workload(nodes=10, jobs=1, tasks=3, task_ms=8_000)
 """Four containers, with that of the application master."""

@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 from treadle_lab.minicluster.cluster import wait_for
-from treadle_lab.sls.load import MODES, Workload
-from treadle_lab.sls.run import Run, Setting, simulate
+from treadle_lab.sls.run import MODES, Run, Setting, Workload, simulate
 
 SEEN: dict[str, Any] = {
     "state": "running",

@@ -10,7 +10,7 @@ import pytest
 from treadle.cli.main import run as treadle
 from treadle.config.settings import default_settings
 from treadle_lab.bench.simulator import LOADS, SLOTS, TASKS_PER_SLOT, measure, scenario_of
-from treadle_lab.sls.load import BenchError
+from treadle_lab.sls.run import BenchError
 
 
 @pytest.mark.parametrize("load", LOADS)

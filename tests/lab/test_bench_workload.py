@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle_lab.sls.load import MODES, QUEUES, BenchError, Workload, chosen
-from treadle_lab.sls.run import write_configuration
+from treadle_lab.sls.run import MODES, QUEUES, BenchError, Workload, chosen, write_configuration
 
 
 def properties(path: Path) -> dict[str, str]:

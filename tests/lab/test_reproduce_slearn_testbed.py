@@ -19,8 +19,8 @@ from treadle.policy.catalogue import register_parts
 from treadle.workload.job import Framework, Job, arranged
 from treadle_lab.papers.slearn import sls as testbed
 from treadle_lab.papers.slearn.sls import WideDraw, policies, results_of, run_draw, script_of
-from treadle_lab.sls.load import BenchError
 from treadle_lab.sls.play import KeptPlays, Played, PlayedJob, Player, Scheduling
+from treadle_lab.sls.run import BenchError
 
 
 def trace() -> Any:

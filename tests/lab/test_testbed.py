@@ -11,7 +11,6 @@ import pytest
 
 from treadle.dag import Dag, Stage
 from treadle.errors import UserError
-from treadle_lab.sls.load import Kind
 from treadle_lab.sls.play import (
     UNKNOWN,
     Cluster,
@@ -32,6 +31,7 @@ from treadle_lab.sls.play import (
     played,
     stages_of,
 )
+from treadle_lab.sls.run import Kind
 
 TASK = {"memory-mb": 1024, "vcores": 1}
 JOB = ScriptedJob("a", 5, map_reduce([10, 20], TASK, [30]), master_mb=256, requires={"zone": "special"})

@@ -9,8 +9,7 @@ from typing import Any, Final
 from treadle.errors import percent
 from treadle_lab.bench.cluster import COMMON_ROWS, Figures, Sheet, common_figures
 from treadle_lab.minicluster.site import CS, queue_entries
-from treadle_lab.sls.load import CONTAINER_MB, MODES, BenchError, Mode, Workload, asynchronous
-from treadle_lab.sls.run import HEARTBEAT_MS, Run
+from treadle_lab.sls.run import CONTAINER_MB, HEARTBEAT_MS, MODES, BenchError, Mode, Run, Workload, asynchronous
 
 SLOTS: Final = 100_000
 """Containers that fit on the cluster at a time, unless the user says how many fit on a node."""

@@ -18,14 +18,17 @@ from treadle import __version__
 from treadle.simulate.comparison import Interval, interval_of_ratio
 from treadle.tables import empty_table
 from treadle_lab.rows import plain
-from treadle_lab.sls.load import BenchError, Kind, Mode, Workload
 from treadle_lab.sls.run import (
     HEARTBEAT_MS,
     P50,
     P99,
     SCHEDULER_THREADS,
+    BenchError,
+    Kind,
+    Mode,
     Run,
     Setting,
+    Workload,
     decide_us,
     heartbeats_share,
     simulate,

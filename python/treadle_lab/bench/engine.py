@@ -19,7 +19,7 @@ from treadle.events import ApplicationState, ContainerEvent, Event, NodeState, P
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PolicyFailedError, raise_if_failed
 from treadle_lab.rows import Table
-from treadle_lab.sls.load import BenchError
+from treadle_lab.sls.run import BenchError
 
 NODES: Final = (100, 1_000, 5_000, 20_000)
 ROWS: Final = (100, 1_000, 10_000)

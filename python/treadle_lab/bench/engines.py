@@ -12,8 +12,7 @@ import yaml
 
 from treadle_lab.bench.cluster import Progress, machine
 from treadle_lab.rows import Table
-from treadle_lab.sls.load import QUEUES, Mode, Workload, treadle_under
-from treadle_lab.sls.run import Run, Setting, simulate
+from treadle_lab.sls.run import QUEUES, Mode, Run, Setting, Workload, simulate, treadle_under
 
 LEASE_MS: Final = 20_000
 """The lease in all modes: an engine that decides for seconds must keep it, or the CapacityScheduler places."""

@@ -12,7 +12,7 @@ from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import Simulation, warm_up
 from treadle_lab.bench.engine import Result, measure_all
 from treadle_lab.rows import Table
-from treadle_lab.sls.load import BenchError
+from treadle_lab.sls.run import BenchError
 
 SLOTS: Final = 40
 NODES: Final = (20, 200, 2000)

@@ -171,8 +171,7 @@ def setting_of_testbed() -> Setting:
     Raises:
         BenchError: a requirement is missing; the text says how to get it.
     """
-    from treadle_lab.sls.load import Workload, class_path
-    from treadle_lab.sls.run import Setting
+    from treadle_lab.sls.run import Setting, Workload, class_path
 
     return Setting(Workload(1, 1, 1, 1), class_path(), HEAP_MB, STALL_S)
 

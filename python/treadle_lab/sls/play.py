@@ -24,8 +24,23 @@ from treadle_lab.harness.runs import digest_of
 from treadle_lab.minicluster.processes import Say
 from treadle_lab.minicluster.site import CS, queue_entries
 from treadle_lab.rows import Table
-from treadle_lab.sls.load import FIRST_ADDRESS, MODES, BenchError, Files, Kind, Mode, Workload, own_jars, treadle_under
-from treadle_lab.sls.run import P50, P99, Setting, decide_us, heartbeats_share, simulate
+from treadle_lab.sls.run import (
+    FIRST_ADDRESS,
+    MODES,
+    P50,
+    P99,
+    BenchError,
+    Files,
+    Kind,
+    Mode,
+    Setting,
+    Workload,
+    decide_us,
+    heartbeats_share,
+    own_jars,
+    simulate,
+    treadle_under,
+)
 
 MEMORY: Final = "memory-mb"
 VCORES: Final = "vcores"

@@ -24,9 +24,8 @@ from treadle.cli._options import Output, OutputOption, ResultsOption
 from treadle_lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, RATE, BacklogLoad, rate_of
 from treadle_lab.bench.cluster import SPAN, Figures, behind, run_rounds, span_of
 from treadle_lab.cli._experiments import FolderOption, SeedOption, isolate_if_possible, with_options
-from treadle_lab.sls import load as sls
-from treadle_lab.sls.load import MODES, BenchError, Workload
-from treadle_lab.sls.run import Run, Setting
+from treadle_lab.sls import run as sls
+from treadle_lab.sls.run import MODES, BenchError, Run, Setting, Workload
 
 Seen = dict[str, Any]
 """Measurements that a run has reported so far."""

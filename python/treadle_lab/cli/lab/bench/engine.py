@@ -35,7 +35,7 @@ def engine_command(
     from treadle.shipped import ready_made
     from treadle_lab.bench import engine as engine_run
     from treadle_lab.rows import show
-    from treadle_lab.sls.load import BenchError
+    from treadle_lab.sls.run import BenchError
 
     if min(batch, seconds, *(nodes or [1]), *(rows or [1]), *(leaves or [1])) <= 0:
         raise BenchError("--batch, --seconds, --nodes, --rows and --leaves must be above 0")

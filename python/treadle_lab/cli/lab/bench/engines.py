@@ -16,8 +16,7 @@ from treadle_lab.bench import engines
 from treadle_lab.cli._experiments import FolderOption, SeedOption
 from treadle_lab.cli.lab.bench.cluster import Seen, heap_mb_for, progress_of, stall_allowed_s
 from treadle_lab.rows import show
-from treadle_lab.sls.load import class_path
-from treadle_lab.sls.run import Setting
+from treadle_lab.sls.run import Setting, class_path
 
 app = typer.Typer()
 

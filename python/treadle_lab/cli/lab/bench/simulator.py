@@ -31,7 +31,7 @@ def simulator_command(
     from treadle_lab.bench import simulator as simulator_run
     from treadle_lab.bench.engine import load_policies
     from treadle_lab.rows import show
-    from treadle_lab.sls.load import BenchError
+    from treadle_lab.sls.run import BenchError
 
     if min(nodes or [1]) <= 0:
         raise BenchError("--nodes must be above 0")
