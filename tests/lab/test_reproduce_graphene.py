@@ -18,23 +18,27 @@ from treadle.workload.job import Job, Workload, arranged
 from treadle_lab.cli.lab.reproduce.graphene import app
 from treadle_lab.harness.runs import RunSettings
 from treadle_lab.papers.graphene import experiment
-from treadle_lab.papers.graphene import jobs as graphene_jobs
-from treadle_lab.papers.graphene.experiment import Outcome, Part, Sizes, results_of, run_seeds, runs_of
-from treadle_lab.papers.graphene.jobs import (
+from treadle_lab.papers.graphene.experiment import (
     BFS,
     BFS_CORES,
     BFS_MEMORY,
     GRAPHENE,
     ORDER_CAPACITY,
     SCHEMES,
+    Outcome,
+    Part,
     PlanSources,
     SchemeRun,
+    Sizes,
     arrivals,
     at_once,
     bounds_of,
     gaps_percent,
     generated,
+    results_of,
     run_scheme,
+    run_seeds,
+    runs_of,
     tpch_shaped,
 )
 
@@ -46,7 +50,7 @@ MACHINES = 2
 def _small() -> object:
     """Make generated DAGs small: what is tested does not depend on their size."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(graphene_jobs, "TASKS", (10, 40))
+    patch.setattr(experiment, "TASKS", (10, 40))
     yield
     patch.undo()
 
@@ -183,7 +187,7 @@ def test_the_report_has_intervals_and_the_papers_figures_that_are_left(outcome: 
 def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run(None, FEW, tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(graphene_jobs, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
+        patch.setattr(experiment, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
         again = run(None, FEW, tmp_path)
         assert results_of([again]) == results_of([first])
     files = set(tmp_path.rglob("*.json"))
@@ -197,7 +201,7 @@ def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: py
 
 
 def test_a_result_is_kept_by_all_that_it_depends_on(tmp_path: Path) -> None:
-    run_of = SchemeRun(graphene_jobs.Draw(MACHINES, 1, 4, 0.6), GRAPHENE)
+    run_of = SchemeRun(experiment.Draw(MACHINES, 1, 4, 0.6), GRAPHENE)
     others = [
         replace(run_of, tick_ms=200),
         replace(run_of, scheme=BFS_MEMORY),

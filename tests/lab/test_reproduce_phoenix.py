@@ -19,16 +19,21 @@ from treadle_lab.cli.lab.reproduce import phoenix
 from treadle_lab.harness.data import EAGLE, GOOGLE, find_data
 from treadle_lab.models.worker_state import Trace, google_trace, trace_of
 from treadle_lab.models.workers import SYSTEMS, Eligible, run_workers, simulate_workers, warm_up
-from treadle_lab.papers.phoenix.constraints import (
+from treadle_lab.papers.phoenix.experiment import (
+    CLASSES,
     CONSTRAINED,
     KINDS,
     JobConstraints,
     Machines,
+    Run,
+    Setup,
     TraceConstraints,
+    compare,
     eligible_of,
     made_for,
+    read_reference,
+    run_systems,
 )
-from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup, compare, read_reference, run_systems
 
 FIELDS = [
     *("system", "trace", "slots", "faster", "seed", "class", "jobs", "mean_s", "p50_s", "p90_s", "p99_s"),
@@ -107,8 +112,6 @@ def test_results_have_all_fields_and_equal_seeds_give_equal_bytes(tmp_path: Path
     ratio = tables_rows(documents[0], "phoenix-ratios")["eagle-c/eagle short p99_s",]
     assert ratio["here"]["low"] <= ratio["here"]["mean"] <= ratio["here"]["high"]
     assert ratio["paper"] == "1.7"
-    assert documents[0]["calibration"]["seeds"] == list(range(1, 11))
-    assert documents[0]["lost"]
     names = {file.name for file in plots.iterdir()}
     assert names == {f"phoenix-{name}.png" for name in ("figure-2", "figure-4")}
 

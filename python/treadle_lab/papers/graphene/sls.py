@@ -20,7 +20,7 @@ from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle.shipped import ready_made
 from treadle_lab.minicluster.site import LOOPBACK, free_ports
-from treadle_lab.papers.graphene.jobs import arrivals, generated, shorter_percent
+from treadle_lab.papers.graphene.experiment import arrivals, generated, shorter_percent
 from treadle_lab.rows import Layout, Results, Row
 from treadle_lab.sls.play import (
     MEMORY,

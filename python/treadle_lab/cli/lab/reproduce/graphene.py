@@ -25,7 +25,7 @@ from treadle_lab.cli._experiments import (
     seeds_option,
     simulating,
 )
-from treadle_lab.papers.graphene.experiment import LOST, Part
+from treadle_lab.papers.graphene.experiment import Part
 
 if TYPE_CHECKING:
     from treadle_lab.papers.graphene.sls import Size
@@ -76,13 +76,7 @@ def graphene(
     """Compare Graphene with breadth first, critical path and Tetris: Poisson arrivals, and batches."""
     from treadle.planner.graphene import warm_up as warm_up_planner
     from treadle_lab.harness.runs import RunSettings
-    from treadle_lab.papers.graphene.experiment import (  # only here: it imports numba
-        Sizes,
-        plot_graphene,
-        results_of,
-        run_seeds,
-    )
-    from treadle_lab.papers.graphene.jobs import GRAPHENE, SCHEMES
+    from treadle_lab.papers.graphene.experiment import GRAPHENE, SCHEMES, Sizes, plot_graphene, results_of, run_seeds
 
     places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache)
     places.check()
@@ -106,7 +100,6 @@ def graphene(
         outcomes = run_seeds(folder, sizes, draws, RunSettings(cache, processes), progress)
     results = results_of(outcomes)
     note_seeds(draws, f"{results.facts['wall_s']:.0f} s of simulation")
-    note(f"The text at hand has lost the paper's figures of {'; '.join(LOST)}.")
     publish(results, places, partial(plot_graphene, outcomes))
 
 

@@ -45,7 +45,6 @@ def phoenix(
     from treadle_lab.harness.data import EAGLE, GOOGLE, find_data, given_or_default
     from treadle_lab.models.worker_state import google_trace
     from treadle_lab.papers.phoenix import experiment
-    from treadle_lab.papers.phoenix.constraints import made_for
 
     names = _names(systems)
     places = OutputPaths(output=output, out=out, plot=plot)
@@ -58,7 +57,11 @@ def phoenix(
     every = step or (QUICK_STEP if quick else 1)
     jobs, workers = trace.faster(faster).every(every), max(1, slots // every)
     setup = experiment.Setup(
-        jobs, workers, faster, lambda draw: made_for(jobs, workers, experiment.SUPPLY, draw), relaxed_slowdown
+        jobs,
+        workers,
+        faster,
+        lambda draw: experiment.made_for(jobs, workers, experiment.SUPPLY, draw),
+        relaxed_slowdown,
     )
     draws = range(seed, seed + (seeds or (2 if quick else SEEDS)))
     with simulating(None, what="runs") as progress:
