@@ -22,17 +22,7 @@ from treadle.workload.job import Job, arranged
 from treadle_lab.gains.cell import BASELINE, chosen, file_of
 from treadle_lab.gains.workloads import AM_PERCENT, HOURS, MACHINE, MASTER, google_window, machines_for
 from treadle_lab.rows import RATIO, Layout, Results, Row
-from treadle_lab.sls.play import (
-    Cluster,
-    Draw,
-    Player,
-    Scheduling,
-    Script,
-    ScriptedJob,
-    facts_of,
-    pace_table,
-    stages_of,
-)
+from treadle_lab.sls.play import Cluster, Draw, Player, Scheduling, Script, ScriptedJob, facts_of, pace_table, stages_of
 
 NODES: Final = 150
 TIMES: Final = 0.01

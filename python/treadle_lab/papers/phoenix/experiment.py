@@ -16,15 +16,7 @@ from treadle.constraints import Conjunction, Predicate, conjunction
 from treadle.errors import UserError, percent
 from treadle_lab.models.kernels import Progress, on_all_cores
 from treadle_lab.models.worker_state import Trace
-from treadle_lab.models.workers import (
-    RELAXED_SLOWDOWN,
-    SYSTEMS,
-    Eligible,
-    Groups,
-    Outcome,
-    simulate_workers,
-    warm_up,
-)
+from treadle_lab.models.workers import RELAXED_SLOWDOWN, SYSTEMS, Eligible, Groups, Outcome, simulate_workers, warm_up
 from treadle_lab.plots import Line, Panel, panels, share_up_to
 from treadle_lab.rows import RATIO, Layout, Results, Row, Table
 

@@ -21,17 +21,7 @@ from treadle.engine.engine import Engine
 from treadle.events import Event, Names
 from treadle.shipped import ready_made
 from treadle_lab.rows import Layout, Results, Row
-from treadle_lab.sls.play import (
-    Cluster,
-    Draw,
-    Played,
-    Player,
-    Scheduling,
-    Script,
-    ScriptedJob,
-    facts_of,
-    map_reduce,
-)
+from treadle_lab.sls.play import Cluster, Draw, Played, Player, Scheduling, Script, ScriptedJob, facts_of, map_reduce
 
 ALLOCATOR: Final = {
     "yarn.scheduler.app-placement-allocator.class": "io.treadle.shim.constraints.TreadlePlacementAllocator"

@@ -7,14 +7,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._options import Output, OutputOption, ResultsOption
-from treadle_lab.cli._experiments import (
-    CacheOption,
-    LogsOption,
-    OutputPaths,
-    SeedOption,
-    play_draws,
-    seeds_option,
-)
+from treadle_lab.cli._experiments import CacheOption, LogsOption, OutputPaths, SeedOption, play_draws, seeds_option
 
 app = typer.Typer()
 
