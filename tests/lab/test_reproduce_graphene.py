@@ -92,10 +92,6 @@ def test_plans_are_made_once_for_all_schemes() -> None:
     assert second.completion_ms.tolist() == run_scheme(jobs(), ORDER_CAPACITY, MACHINES, 1).completion_ms.tolist()
 
 
-def test_the_engine_decides_as_often_as_is_said() -> None:
-    assert run_scheme(jobs(), BFS, MACHINES, 1, tick_ms=7000).mean_s > run_scheme(jobs(), BFS, MACHINES, 1).mean_s
-
-
 def test_a_batch_comes_earlier_and_is_the_same_otherwise() -> None:
     spread = jobs()
     batch = at_once(spread)
@@ -191,21 +187,14 @@ def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: py
         again = run(None, FEW, tmp_path)
         assert results_of([again]) == results_of([first])
     files = set(tmp_path.rglob("*.json"))
-    for other in (
-        replace(FEW, tick_ms=200),
-        replace(FEW, load=0.5),
-        replace(FEW, jobs=3),
-    ):
+    for other in (replace(FEW, load=0.5), replace(FEW, jobs=3)):
         run(None, other, tmp_path)
         assert files < (files := set(tmp_path.rglob("*.json")))
 
 
 def test_a_result_is_kept_by_all_that_it_depends_on(tmp_path: Path) -> None:
     run_of = SchemeRun(experiment.Draw(MACHINES, 1, 4, 0.6), GRAPHENE)
-    others = [
-        replace(run_of, tick_ms=200),
-        replace(run_of, scheme=BFS_MEMORY),
-    ]
+    others = [replace(run_of, scheme=BFS_MEMORY)]
     draws: list[dict[str, Any]] = [{"seed": 2}, {"jobs": 5}, {"load": 0.5}, {"batch": True}]
     draws += [{"machines": 3}, {"tpch": TPCH}]
     others += [replace(run_of, draw=replace(run_of.draw, **draw)) for draw in draws]

@@ -10,7 +10,7 @@ from tests.support.cli import Cli
 REFUSED: dict[str, list[tuple[str, str]]] = {
     "graphene": [
         ("--on sls --plot plots", "leave out options of simulations"),
-        ("--on sls --tick-ms 16", "leave out options of simulations"),
+        ("--on sls --processes 2", "leave out options of simulations"),
         ("--on sls --jobs 501", "--jobs: 501; with --on sls at most 500"),
         ("--nodes 4", "--folder and --nodes are for --on sls"),
         ("--scheme fifo", "--scheme: fifo is none here; give one of bfs, "),

@@ -204,6 +204,7 @@ def _one_dag(workload: Workload) -> Dag:
 
 
 TICK_MS: Final = 100
+"""How often the engine decides."""
 REMEMBERED: Final = 10_000
 """Plans kept between schemes."""
 PlanSources = dict[int, PlanSource]
@@ -236,7 +237,7 @@ def gaps_percent(ours: Result, theirs: Result) -> F64:
     return np.asarray(100.0 * (1.0 - ours.completion_ms / theirs.completion_ms))
 
 
-def scenario_of(machines: int, scheme: Scheme, tick_ms: int = TICK_MS) -> ScenarioModel:
+def scenario_of(machines: int, scheme: Scheme) -> ScenarioModel:
     """Return a cluster of identical nodes without reporting delays; Tez starts no task early.
 
     Early tasks would occupy resources for nothing, as a shuffle takes no time in the simulator. A container runs one
@@ -259,7 +260,7 @@ def scenario_of(machines: int, scheme: Scheme, tick_ms: int = TICK_MS) -> Scenar
                 "tez_max_fraction": 1.0,
                 "tez_reuse": False,
             },
-            "decision": {"tick_ms": tick_ms, "idle_ms": 2**40},
+            "decision": {"tick_ms": TICK_MS, "idle_ms": 2**40},
             "workload": {"jobs": [{"stages": [{"tasks": 1, "duration_s": 1}]}]},
             "report": {"window_s": 1e6},
         }
@@ -267,13 +268,7 @@ def scenario_of(machines: int, scheme: Scheme, tick_ms: int = TICK_MS) -> Scenar
 
 
 def run_scheme(
-    workload: Workload,
-    scheme: Scheme,
-    machines: int,
-    seed: int,
-    *,
-    plans: PlanSources | None = None,
-    tick_ms: int = TICK_MS,
+    workload: Workload, scheme: Scheme, machines: int, seed: int, *, plans: PlanSources | None = None
 ) -> Result:
     """Run jobs under a scheme.
 
@@ -283,9 +278,8 @@ def run_scheme(
         machines: how many there are
         seed: of the engine
         plans: made by other schemes; what this one makes is added
-        tick_ms: how often the engine decides
     """
-    scenario, settings = scenario_of(machines, scheme, tick_ms), scheme.settings(seed)
+    scenario, settings = scenario_of(machines, scheme), scheme.settings(seed)
     followed = None
     if settings.plans.schedules:
         source = PlanSource(planned_machines(scenario, settings), settings.plans.schedules, REMEMBERED)
@@ -344,17 +338,16 @@ class SchemeRun(KeyedRun):
 
     draw: Draw
     scheme: Scheme
-    tick_ms: int = TICK_MS
 
     @property
     def title(self) -> str:
         """Its name in errors."""
-        return f"{self.draw}, {self.scheme.title}, {self.tick_ms} ms"
+        return f"{self.draw}, {self.scheme.title}"
 
     def run(self) -> dict[str, Any]:
         """Return the result in stored form."""
         draw = self.draw
-        result = run_scheme(draw.workload(), self.scheme, draw.machines, draw.seed, plans=_PLANS, tick_ms=self.tick_ms)
+        result = run_scheme(draw.workload(), self.scheme, draw.machines, draw.seed, plans=_PLANS)
         return asdict(result) | {"completion_ms": result.completion_ms.tolist()}
 
 
@@ -423,8 +416,6 @@ class Sizes:
 
     jobs: int = 40
     load: float = 0.6
-    tick_ms: int = TICK_MS
-    """Interval of decisions in ms."""
     parts: frozenset[Part] = frozenset(Part)
     """The parts to run."""
     schemes: frozenset[str] = frozenset(scheme.name for scheme in SCHEMES)
@@ -461,7 +452,7 @@ def runs_of(tpch: Path | None, sizes: Sizes, seed: int) -> Iterator[SchemeRun | 
 def _under(sizes: Sizes, draw: Draw, schemes: Sequence[Scheme]) -> Iterator[SchemeRun]:
     for scheme in schemes:
         if scheme == BFS or scheme.name in sizes.schemes:
-            yield SchemeRun(draw, scheme, sizes.tick_ms)
+            yield SchemeRun(draw, scheme)
 
 
 def run_seeds(

@@ -116,7 +116,6 @@ def cluster_command(
     ] = None,
     rounds: Annotated[int, typer.Option(help="How often each mode runs, in turn.")] = 1,
     mode: Annotated[list[str] | None, typer.Option(help=_MODES_HELP)] = None,
-    heap_mb: Annotated[int, typer.Option(help="Heap of the JVM, MB; 0: by the size of the load.")] = 0,
     seed: SeedOption = 1,
     stall_s: Annotated[
         float, typer.Option(help="Give a run up when nothing has happened for so long, seconds.")
@@ -153,7 +152,7 @@ def cluster_command(
     setting = Setting(
         workload=workload,
         class_path=[],
-        heap_mb=heap_mb_for(workload, heap_mb),
+        heap_mb=heap_mb_for(workload),
         stall_s=stall_allowed_s(stall_s, workload),
         jvm_options=tuple(java_option or ()),
     )
@@ -190,16 +189,12 @@ def cluster_command(
         shutil.rmtree(work)
 
 
-def heap_mb_for(workload: Workload, asked_mb: int) -> int:
-    """Return the heap size, MB: the requested one, else by nodes and containers, at most half of the memory."""
-    machine_mb = psutil.virtual_memory().total // 2**20
-    if asked_mb == 0 and isinstance(workload, BacklogLoad):
-        return min(machine_mb // 2, 2048 + workload.nodes // 4 + workload.slots // 100)
-    if asked_mb == 0:
-        return min(machine_mb // 2, 1024 + workload.nodes // 4 + workload.containers // 50)
-    if not 256 <= asked_mb <= machine_mb:
-        raise BenchError(f"--heap-mb is {asked_mb}: between 256 and the machine's {machine_mb} MB are possible")
-    return asked_mb
+def heap_mb_for(workload: Workload) -> int:
+    """Return the heap size, MB: by nodes and containers, at most half of the memory."""
+    by_load_mb = 1024 + workload.nodes // 4 + workload.containers // 50
+    if isinstance(workload, BacklogLoad):
+        by_load_mb = 2048 + workload.nodes // 4 + workload.slots // 100
+    return min(psutil.virtual_memory().total // 2**20 // 2, by_load_mb)
 
 
 def stall_allowed_s(asked_s: float, workload: Workload) -> float:

@@ -38,7 +38,7 @@ def engines_command(
     places.check()
     loads = engines.loads(nodes or (200 if quick else 1_000), quick, seed)
     # last, since it may build for a minute
-    setting = Setting(span := loads[engines.SPAN], class_path(), heap_mb_for(span, 0), stall_allowed_s(180.0, span))
+    setting = Setting(span := loads[engines.SPAN], class_path(), heap_mb_for(span), stall_allowed_s(180.0, span))
     work = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if folder is None else folder.absolute()
     with progress_console().status("starting") as status:
         found = engines.run_copies(loads, setting, work, progress_of(status, _done))

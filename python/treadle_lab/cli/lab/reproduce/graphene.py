@@ -34,7 +34,6 @@ app = typer.Typer()
 
 SEEDS = 5
 """Without --quick, if none are asked for."""
-TICK_MS = 100
 
 
 @app.command()
@@ -56,9 +55,6 @@ def graphene(
         float | None,
         typer.Option(min=0.01, max=100, help="Offered load, as a fraction of the cluster; 0.6, on sls 0.8."),
     ] = None,
-    tick_ms: Annotated[
-        int, typer.Option(min=1, max=60_000, help="How often the engine decides; a longer one is faster to simulate.")
-    ] = TICK_MS,
     part: Annotated[list[Part] | None, typer.Option(help="Run this part alone.")] = None,
     scheme: Annotated[
         list[str] | None,
@@ -82,7 +78,7 @@ def graphene(
     places.check()
     draws = range(seed, seed + (seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)))
     if on is SimulatorKind.SLS:
-        if any(each is not None for each in (tpch, part, plot)) or processes or tick_ms != TICK_MS:
+        if any(each is not None for each in (tpch, part, plot)) or processes:
             raise UserError(
                 "--on sls plays generated DAGs under five schemes, one run after the other, without plots: "
                 "leave out options of simulations; it takes --quick, --seeds, --seed, --jobs, --load, --nodes, "
@@ -94,7 +90,7 @@ def graphene(
         raise UserError("--folder and --nodes are for --on sls; leave them out")
     folder = _tpch(tpch, generated)
     schemes = frozenset(chosen(scheme, [each.name for each in SCHEMES]))
-    sizes = Sizes(jobs or (12 if quick else 40), load or 0.6, tick_ms, frozenset(part or Part), schemes)
+    sizes = Sizes(jobs or (12 if quick else 40), load or 0.6, frozenset(part or Part), schemes)
     with simulating(cache, [GRAPHENE.settings(0)]) as progress:
         warm_up_planner()
         outcomes = run_seeds(folder, sizes, draws, RunSettings(cache, processes), progress)

@@ -17,7 +17,6 @@ app = typer.Typer()
 SLOTS = 15_000
 SEEDS = 10
 FIRST_SEED = 11
-RELAXED_SLOWDOWN = 1.25
 QUICK_STEP = 10
 DEFAULT_SYSTEMS = "sparrow,hawk,eagle,sparrow-c,hawk-c,eagle-c,phoenix,one-queue-srpt-c"
 
@@ -27,10 +26,6 @@ def phoenix(
     systems: Annotated[str, typer.Option(help="Systems, separated by commas.")] = DEFAULT_SYSTEMS,
     slots: Annotated[int, typer.Option(min=1, max=1_000_000, help="Workers.")] = SLOTS,
     faster: Annotated[float, typer.Option(min=0.001, max=1000.0, help="Divides arrival times.")] = 1.0,
-    relaxed_slowdown: Annotated[
-        float,
-        typer.Option(min=1.0, max=100.0, help="A task runs this many times as long where its soft constraints fail."),
-    ] = RELAXED_SLOWDOWN,
     step: Annotated[int | None, typer.Option(min=1, max=10_000, help="Use every Nth job, and as few workers.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Two seeds, every tenth job and worker.")] = False,
     seeds: Annotated[int | None, seeds_option("10, or 2 with --quick")] = None,
@@ -57,11 +52,7 @@ def phoenix(
     every = step or (QUICK_STEP if quick else 1)
     jobs, workers = trace.faster(faster).every(every), max(1, slots // every)
     setup = experiment.Setup(
-        jobs,
-        workers,
-        faster,
-        lambda draw: experiment.made_for(jobs, workers, experiment.SUPPLY, draw),
-        relaxed_slowdown,
+        jobs, workers, faster, lambda draw: experiment.made_for(jobs, workers, experiment.SUPPLY, draw)
     )
     draws = range(seed, seed + (seeds or (2 if quick else SEEDS)))
     with simulating(None, what="runs") as progress:
