@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import typer
 from rich.console import Console, RenderableType
@@ -98,8 +98,8 @@ class OutputPaths:
     plot: Path | None = None
     formats: tuple[str, ...] = ("png",)
 
-    def check(self) -> None:
-        """Check, before long work, that the files and folders of ``--out`` and ``--plot`` can be written.
+    def check(self) -> Self:
+        """Check, before long work, that the files and folders of ``--out`` and ``--plot`` can be written; return these.
 
         Raises:
             UserError: one of them cannot.
@@ -109,6 +109,7 @@ class OutputPaths:
             make_folder(self.plot, "--plot")
         if self.out is not None:
             check_writable("--out", self.out)
+        return self
 
     def publish(self, document: Any, show: Callable[[Console], None], text: Callable[[Any], str] = json_text) -> None:
         """Print results, as tables by ``show`` or as JSON by ``text``, and write them to the file of ``--out``.

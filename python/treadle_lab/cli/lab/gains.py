@@ -55,7 +55,7 @@ def gains(
                 "--on sls plays fair-finish, one run after the other, without plots: "
                 "leave out --quick, --policy, --processes, --from, --page and --plot"
             )
-        _on_sls(seeds, TestbedPaths(output=output, out=out, logs=place, cache=cache))
+        _on_sls(seeds, TestbedPaths(output=output, out=out, logs=place, cache=cache).check())
         return
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
@@ -72,7 +72,6 @@ def _on_sls(draws: int, places: TestbedPaths) -> None:
     from treadle_lab.gains.sls import POINTS, results_of, run_draw
     from treadle_lab.gains.workloads import FIRST_SEED
 
-    places.check()
     wanted = [(point, turn) for turn in range(draws) for point in POINTS if turn % point.every == 0]
 
     def play(_: int, each: tuple[Point, int], player: Player) -> PointDraw:

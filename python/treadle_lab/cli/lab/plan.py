@@ -70,8 +70,7 @@ def plan(
     if file_format is Format.PSPLIB:
         read = planning.read_instances
     instances = [instance for file in files for instance in read(file)]
-    places = OutputPaths(output=output, out=out, plot=plot)
-    places.check()
+    places = OutputPaths(output=output, out=out, plot=plot).check()
     planning.warm_up()
     results = list(_results(instances, chosen, partial(_plan, budget_ms, budget_schedules, seed), plot))
     places.publish(results, partial(_show, results))

@@ -156,8 +156,7 @@ def cluster_command(
         stall_s=stall_allowed_s(stall_s, workload),
         jvm_options=tuple(java_option or ()),
     )
-    places = OutputPaths(output=output, out=out)
-    places.check()
+    places = OutputPaths(output=output, out=out).check()
     # last, since it may build for a minute
     setting = replace(setting, class_path=sls.class_path())
     isolate_if_possible()

@@ -39,8 +39,7 @@ def engine_command(
 
     if min(batch, seconds, *(nodes or [1]), *(rows or [1]), *(leaves or [1])) <= 0:
         raise BenchError("--batch, --seconds, --nodes, --rows and --leaves must be above 0")
-    places = OutputPaths(output=output, out=out)
-    places.check()
+    places = OutputPaths(output=output, out=out).check()
     ready = ready_made().values() if policies is None else sorted(policies.glob("*.yaml"))
     found = engine_run.load_policies(policy or ready)
     grid = engine_run.grid_of(nodes, rows, leaves, quick=quick)

@@ -34,8 +34,7 @@ def engines_command(
 
     Hadoop's load simulator with a real ResourceManager and real sidecars.
     """
-    places = OutputPaths(output=output, out=out)
-    places.check()
+    places = OutputPaths(output=output, out=out).check()
     loads = engines.loads(nodes or (200 if quick else 1_000), quick, seed)
     # last, since it may build for a minute
     setting = Setting(span := loads[engines.SPAN], class_path(), heap_mb_for(span), stall_allowed_s(180.0, span))

@@ -35,8 +35,7 @@ def simulator_command(
 
     if min(nodes or [1]) <= 0:
         raise BenchError("--nodes must be above 0")
-    places = OutputPaths(output=output, out=out)
-    places.check()
+    places = OutputPaths(output=output, out=out).check()
     register_parts()
     policies = load_policies(policy) if policy else {"default": default_settings()}
     sizes = nodes or (simulator_run.QUICK if quick else simulator_run.NODES)

@@ -74,8 +74,7 @@ def graphene(
     from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.graphene.experiment import GRAPHENE, SCHEMES, Sizes, plot_graphene, results_of, run_seeds
 
-    places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache)
-    places.check()
+    places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache).check()
     draws = range(seed, seed + (seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)))
     if on is SimulatorKind.SLS:
         if any(each is not None for each in (tpch, part, plot)) or processes:

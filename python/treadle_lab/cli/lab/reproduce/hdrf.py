@@ -77,8 +77,7 @@ def hdrf(
     with --on sls a real ResourceManager schedules these. 5.3: next to a scheduler of slots, on whose nodes memory is
     given out without a bound.
     """
-    places = OutputPaths(output=output, out=out, logs=folder, cache=cache)
-    places.check()
+    places = OutputPaths(output=output, out=out, logs=folder, cache=cache).check()
     if on is SimulatorKind.SLS:
         if section is not Section.COMPARISON:
             raise UserError("--on sls: is of --section 5.2; leave it out, or give that section")

@@ -58,8 +58,7 @@ def omega(
             raise UserError(
                 f"--figure {name}: there is none here; choose of {', '.join((*known, *specialist.FIGURES))}"
             )
-    places = OutputPaths(output=output, out=out, plot=plot)
-    places.check()
+    places = OutputPaths(output=output, out=out, plot=plot).check()
     swept = [known[name] for name in names if name in known]
     wanted = list(dict.fromkeys(point for one in swept for point in (one.quick if quick else one.points)))
     mapreduce = any(name in specialist.FIGURES for name in names)

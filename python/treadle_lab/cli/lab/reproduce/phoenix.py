@@ -42,8 +42,7 @@ def phoenix(
     from treadle_lab.papers.phoenix import experiment
 
     names = _names(systems)
-    places = OutputPaths(output=output, out=out, plot=plot)
-    places.check()
+    places = OutputPaths(output=output, out=out, plot=plot).check()
     trace = google_trace(given_or_default(None, GOOGLE, note))
     note(
         f"{trace.name}: {len(trace):,} jobs, {len(trace.duration_s):,} tasks; long above a mean of {trace.cutoff_s} s, "

@@ -83,8 +83,7 @@ def slearn(
     from treadle_lab.papers.slearn.experiment import plot_slearn, results_of, run_draws  # only here: it imports numba
     from treadle_lab.papers.slearn.trace import Draws, Source
 
-    places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache)
-    places.check()
+    places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache).check()
     wanted = range(seed, seed + (seeds or (1 if quick else SEEDS)))
     if on is SimulatorKind.SLS:
         if dags or model or plot is not None or processes:
