@@ -9,8 +9,7 @@ import pytest
 
 from treadle.cli.main import run as treadle
 from treadle.config.settings import default_settings
-from treadle_lab.bench.simulator import LOADS, SLOTS, TASKS_PER_SLOT, measure, scenario_of
-from treadle_lab.sls.run import BenchError
+from treadle_lab.bench.simulator import LOADS, SLOTS, TASKS_PER_SLOT, measure
 
 
 @pytest.mark.parametrize("load", LOADS)
@@ -35,6 +34,6 @@ def test_results_as_a_table_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert all(run["completions_per_s"] > 0 for run in runs)
 
 
-def test_a_load_that_there_is_not() -> None:
-    with pytest.raises(BenchError, match="choose of containers, reuse, jobs"):
-        scenario_of("all", 1)
+def test_a_load_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert treadle(["lab", "bench", "simulator", "--load", "all"]) == 2
+    assert "--load: all is none here; give one of containers, reuse, jobs" in capsys.readouterr().err

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle_lab.sls.run import MODES, QUEUES, BenchError, Workload, chosen, write_configuration
+from treadle.errors import UserError
+from treadle_lab.cli._experiments import chosen
+from treadle_lab.sls.run import MODES, QUEUES, Workload, write_configuration
 
 
 def properties(path: Path) -> dict[str, str]:
@@ -81,7 +83,7 @@ def test_modes_differ_in_the_scheduler_only(tmp_path: Path) -> None:
 
 
 def test_modes_run_in_their_order_and_unknown_ones_are_named() -> None:
-    assert [mode.name for mode in chosen(["floor", "sync"])] == ["sync", "floor"]
-    assert [mode.name for mode in chosen([])] == list(MODES)
-    with pytest.raises(BenchError, match="--mode fifo"):
-        chosen(["fifo"])
+    assert chosen(["floor", "sync"], MODES) == ["sync", "floor"]
+    assert chosen(None, MODES) == list(MODES)
+    with pytest.raises(UserError, match="--mode: fifo is none here"):
+        chosen(["fifo"], MODES, option="--mode")

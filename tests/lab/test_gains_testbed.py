@@ -66,7 +66,7 @@ def test_each_point_is_played_for_its_seeds(cli: Cli, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [(["--on", "sls", "--quick"], "leave out --quick"), (["--folder", "logs"], "--folder is for --on sls")],
+    [(["--on", "sls", "--quick"], "--quick: is of simulations"), (["--folder", "logs"], "--folder: is of --on sls")],
 )
 def test_options_that_do_not_fit_are_refused(cli: Cli, options: list[str], words: str) -> None:
     assert words in cli(["lab", "gains", *options], 2).err

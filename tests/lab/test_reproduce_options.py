@@ -9,16 +9,16 @@ from tests.support.cli import Cli
 
 REFUSED: dict[str, list[tuple[str, str]]] = {
     "graphene": [
-        ("--on sls --plot plots", "leave out options of simulations"),
-        ("--on sls --processes 2", "leave out options of simulations"),
+        ("--on sls --plot plots", "--plot: is of simulations"),
+        ("--on sls --processes 2", "--processes: is of simulations"),
         ("--on sls --jobs 501", "--jobs: 501; with --on sls at most 500"),
-        ("--nodes 4", "--folder and --nodes are for --on sls"),
+        ("--nodes 4", "--nodes: is of --on sls"),
         ("--scheme fifo", "--scheme: fifo is none here; give one of bfs, "),
         ("--tpch . --quick", "profiles.csv"),
         ("--generated --tpch .", "give one of the two"),
     ],
     "hdrf": [
-        ("--test E", "--test E: there is none; choose of A, B, C, D"),
+        ("--test E", "--test: E is none here; give one of A, B, C, D"),
         ("--section=5.2 --test=A", "--test: is of --section 5.1"),
         ("--section=5.3 --test=A", "--test: is of --section 5.1"),
         ("--section=5.2 --step-s=9", "--step-s: is of --section 5.1"),
@@ -28,18 +28,17 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--on=sls --section=5.2 --processes=2", "--processes: --on sls plays one run after the other"),
     ],
     "omega": [
-        ("--figure 99", "--figure 99: there is none here; choose of 5, 6,"),
+        ("--figure 99", "--figure: 99 is none here; give one of 5, 6,"),
     ],
     "phoenix": [
-        ("--systems owl", "--systems: owl is none; give some of sparrow"),
-        ("--systems ,", "--systems: ',' has no value; give some"),
+        ("--systems owl", "--systems: owl is none here; give one of sparrow"),
+        ("--systems ,", "--systems:  is none here; give one of sparrow"),
     ],
     "slearn": [
-        *((f"--on sls {more}", "leave out --dags, --model") for more in ("--dags", "--model", "--plot p")),
-        ("--on sls --processes 2", "leave out --dags, --model"),
+        *((f"--on sls {more}", "is of simulations") for more in ("--dags", "--model", "--plot p", "--processes 2")),
         ("--on sls --scheme las", "is none here; give one of slearn, "),
         ("--model --scheme shipped", "is none here; give one of slearn, "),
-        ("--folder .", "--folder is for --on sls"),
+        ("--folder .", "--folder: is of --on sls"),
         ("--trace . --quick", "tasks_25h"),
     ],
 }

@@ -12,7 +12,6 @@ from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import Simulation, warm_up
 from treadle_lab.bench.engine import Result, measure_all
 from treadle_lab.rows import Table
-from treadle_lab.sls.run import BenchError
 
 SLOTS: Final = 40
 NODES: Final = (20, 200, 2000)
@@ -25,13 +24,7 @@ SHORT_JOBS_MAX: Final = 5000
 
 
 def scenario_of(load: str, nodes: int) -> ScenarioModel:
-    """Return the load on this many nodes.
-
-    Raises:
-        BenchError: there is no such load.
-    """
-    if load not in LOADS:
-        raise BenchError(f"--load {load}: there is none; choose of {', '.join(LOADS)}")
+    """Return the load on this many nodes."""
     jobs, reuse = LOADS[load]
     tasks = SLOTS * TASKS_PER_SLOT * nodes
     each = tasks // jobs if jobs else SLOTS
@@ -108,10 +101,8 @@ def run_grid(
     """Measure every policy under every load on every number of nodes.
 
     Raises:
-        BenchError: there is no such load, or a part of a policy failed and ``keep_going`` is not set.
+        BenchError: a part of a policy failed and ``keep_going`` is not set.
     """
-    for load in loads:
-        scenario_of(load, 1)
 
     def measured(name: str, settings: Settings, sizes: Mapping[str, Any]) -> Result:
         warm_up(settings)  # compiles once a version

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -153,16 +153,27 @@ LogsOption = Annotated[
 ]
 
 
-def chosen(wanted: Sequence[str] | None, known: Sequence[str], *always: str) -> list[str]:
-    """Return the schemes that ``--scheme`` names, and those that always run; all where it names none.
+def chosen(wanted: Sequence[str] | None, known: Collection[str], *always: str, option: str = "--scheme") -> list[str]:
+    """Return those that an option names, and those that always run; all where it names none.
 
     Raises:
         UserError: there is none of a name.
     """
     for name in wanted or ():
         if name not in known:
-            raise UserError(f"--scheme: {name} is none here; give one of {', '.join(known)}")
+            raise UserError(f"{option}: {name} is none here; give one of {', '.join(known)}")
     return [name for name in known if not wanted or name in (*wanted, *always)]
+
+
+def refuse(why: str, **options: object) -> None:
+    """Refuse options that do not go with the others.
+
+    Raises:
+        UserError: one is given; says ``why`` it does not.
+    """
+    for name, value in options.items():
+        if value:
+            raise UserError(f"--{name.rstrip('_').replace('_', '-')}: {why}; leave it out")
 
 
 def setting_of_testbed() -> Setting:

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -123,17 +123,6 @@ def treadle_under(
     yarn = {**like.yarn_settings, "yarn.scheduler.treadle.config.file": str(file), **settings}
     own = like.capacity_settings if capacity is None else dict(capacity)
     return replace(like, name=name, capacity_settings=own, yarn_settings=yarn)
-
-
-def chosen(names: Collection[str], modes: Mapping[str, Mode] = MODES, load: str = "") -> list[Mode]:
-    """Return the modes of these names, all if there are none, in the order of ``modes``.
-
-    Raises:
-        BenchError: there is no mode of a name; ``load`` is said with it.
-    """
-    if unknown := sorted(set(names) - modes.keys()):
-        raise BenchError(f"--mode {unknown[0]}: there is no such mode{load}; there are {', '.join(modes)}")
-    return [mode for mode in modes.values() if not names or mode.name in names]
 
 
 QUEUES: Final = {"etl": 50, "analysis": 30, "adhoc": 20}

@@ -9,8 +9,7 @@ import typer
 
 from treadle.cli._console import OutputPaths
 from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOption, ResultsOption
-from treadle.errors import UserError
-from treadle_lab.cli._experiments import LogsOption, OnOption, SimulatorKind, play_draws
+from treadle_lab.cli._experiments import LogsOption, OnOption, SimulatorKind, play_draws, refuse
 from treadle_lab.cli._experiments import OutputPaths as TestbedPaths
 
 if TYPE_CHECKING:
@@ -50,15 +49,11 @@ def gains(
     With --on sls fair-finish alone plays Google's jobs, on a real ResourceManager and in the simulator.
     """
     if on is SimulatorKind.SLS:
-        if quick or policy is not None or processes or kept is not None or page is not None or plot is not None:
-            raise UserError(
-                "--on sls plays fair-finish, one run after the other, without plots: "
-                "leave out --quick, --policy, --processes, --from, --page and --plot"
-            )
+        simulated = {"quick": quick, "policy": policy, "processes": processes, "page": page, "plot": plot}
+        refuse("is of simulations, not of --on sls", from_=kept, **simulated)
         _on_sls(seeds, TestbedPaths(output=output, out=out, logs=place, cache=cache).check())
         return
-    if place is not None:
-        raise UserError("--folder is for --on sls, whose logs go there; leave it out")
+    refuse("is of --on sls", folder=place)
     from treadle_lab.gains import cell  # only here: they import numba
     from treadle_lab.gains.page import compare
     from treadle_lab.harness.runs import RunSettings

@@ -23,7 +23,7 @@ from treadle.cli._console import OutputPaths, note, progress_console
 from treadle.cli._options import Output, OutputOption, ResultsOption
 from treadle_lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, RATE, BacklogLoad, rate_of
 from treadle_lab.bench.cluster import SPAN, Figures, behind, run_rounds, span_of
-from treadle_lab.cli._experiments import FolderOption, SeedOption, isolate_if_possible, with_options
+from treadle_lab.cli._experiments import FolderOption, SeedOption, chosen, isolate_if_possible, refuse, with_options
 from treadle_lab.sls import run as sls
 from treadle_lab.sls.run import MODES, BenchError, Run, Setting, Workload
 
@@ -140,14 +140,12 @@ def cluster_command(
     judge: Callable[[Run], Figures]
     if backlog:
         workload: Workload = (load := BacklogLoad(nodes=nodes, seed=seed, **{**BACKLOG_SIZES, **given, **of_backlog}))
-        chosen = [load.mode(each) for each in sls.chosen(mode or [], BACKLOG_MODES, " with --backlog")]
+        modes = [load.mode(BACKLOG_MODES[name]) for name in chosen(mode, BACKLOG_MODES, option="--mode")]
         judge, sheet, done = partial(rate_of, load=load), RATE, partial(_done_of_backlog, load)
     else:
-        if of_backlog:
-            option = min(of_backlog).replace("_", "-")
-            raise BenchError(f"--{option} goes with --backlog only; add it, or leave this out")
+        refuse("goes with --backlog only", **of_backlog)
         workload = Workload(nodes=nodes, seed=seed, **{**_SIZES, **given})
-        chosen = sls.chosen(mode or [])
+        modes = [MODES[name] for name in chosen(mode, MODES, option="--mode")]
         judge, sheet, done = partial(span_of, workload=workload), SPAN, partial(_done, workload)
     setting = Setting(
         workload=workload,
@@ -163,7 +161,7 @@ def cluster_command(
     work = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if folder is None else folder.absolute()
     with progress_console().status("starting") as status:
         outcome = run_rounds(
-            chosen,
+            modes,
             rounds,
             setting,
             progress_of(status, done),

@@ -10,6 +10,7 @@ import typer
 
 from treadle.cli._console import OutputPaths, steps
 from treadle.cli._options import KeepGoingOption, Output, OutputOption, ResultsOption
+from treadle_lab.cli._experiments import chosen
 from treadle_lab.cli.lab.bench.engine import end
 
 app = typer.Typer()
@@ -40,7 +41,7 @@ def simulator_command(
     policies = load_policies(policy) if policy else {"default": default_settings()}
     sizes = nodes or (simulator_run.QUICK if quick else simulator_run.NODES)
     with steps() as step:
-        loads = load or list(simulator_run.LOADS)
+        loads = chosen(load, simulator_run.LOADS, option="--load")
         results = simulator_run.run_grid(policies, loads, sizes, step, keep_going=keep_going)
     document = {"slots_per_node": simulator_run.SLOTS, "tasks_s": 10, "runs": results}
     places.publish(document, partial(show, simulator_run.figures_table(results)))

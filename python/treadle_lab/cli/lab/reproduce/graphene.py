@@ -22,6 +22,7 @@ from treadle_lab.cli._experiments import (
     note_seeds,
     play_draws,
     publish,
+    refuse,
     seeds_option,
     simulating,
 )
@@ -77,16 +78,10 @@ def graphene(
     places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache).check()
     draws = range(seed, seed + (seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)))
     if on is SimulatorKind.SLS:
-        if any(each is not None for each in (tpch, part, plot)) or processes:
-            raise UserError(
-                "--on sls plays generated DAGs under five schemes, one run after the other, without plots: "
-                "leave out options of simulations; it takes --quick, --seeds, --seed, --jobs, --load, --nodes, "
-                "--scheme, --cache, --out and --folder"
-            )
+        refuse("is of simulations, not of --on sls", tpch=tpch, part=part, plot=plot, processes=processes)
         _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, places)
         return
-    if place is not None or nodes is not None:
-        raise UserError("--folder and --nodes are for --on sls; leave them out")
+    refuse("is of --on sls", folder=place, nodes=nodes)
     folder = _tpch(tpch, generated)
     schemes = frozenset(chosen(scheme, [each.name for each in SCHEMES]))
     sizes = Sizes(jobs or (12 if quick else 40), load or 0.6, frozenset(part or Part), schemes)

@@ -17,10 +17,12 @@ from treadle_lab.cli._experiments import (
     LogsOption,
     OutputPaths,
     SimulatorKind,
+    chosen,
     note_seeds,
     play_draws,
     playing,
     publish,
+    refuse,
     seeds_option,
     simulating,
 )
@@ -45,7 +47,7 @@ class Section(StrEnum):
     SLOTS = "5.3"
 
 
-SIMULATED = "5.2 or 5.3"
+OF_TESTS = "is of --section 5.1"
 
 
 @app.command()
@@ -81,31 +83,18 @@ def hdrf(
     if on is SimulatorKind.SLS:
         if section is not Section.COMPARISON:
             raise UserError("--on sls: is of --section 5.2; leave it out, or give that section")
-        _refuse("5.1", test=test, step_s=step_s, task_s=task_s)
-        if processes:
-            raise UserError("--processes: --on sls plays one run after the other; leave it out")
+        refuse(OF_TESTS, test=test, step_s=step_s, task_s=task_s)
+        refuse("--on sls plays one run after the other", processes=processes)
         _on_sls(seeds or SEEDS_ON_SLS, places)
         return
     if section is not Section.TESTS:
-        _refuse("5.1", test=test, step_s=step_s, task_s=task_s, folder=folder)
+        refuse(OF_TESTS, test=test, step_s=step_s, task_s=task_s, folder=folder)
         from treadle_lab.harness.runs import RunSettings
 
         _simulate(section, places, seeds or SEEDS, RunSettings(cache, processes))
         return
-    _refuse(SIMULATED, seeds=seeds, processes=processes or None)
+    refuse("is of --section 5.2 or 5.3", seeds=seeds, processes=processes)
     _run_tests(test, places, step_s or STEP_S, task_s or TASK_S)
-
-
-def _refuse(other: str, **options: object) -> None:
-    """Refuse options of other sections.
-
-    Raises:
-        UserError: one is given.
-    """
-    for name, value in options.items():
-        if value is not None:
-            option = f"--{name.replace('_', '-')}"
-            raise UserError(f"{option}: is of --section {other}; leave it out, or give that section")
 
 
 def _simulate(section: Section, places: OutputPaths, seeds: int, settings: RunSettings) -> None:
@@ -163,14 +152,11 @@ def _run_tests(test: list[str] | None, places: OutputPaths, step_s: float, task_
     """Play section 5.1."""
     from treadle_lab.papers.hdrf import paper_tests
 
-    names = [name.upper() for name in test or paper_tests.TESTS]
-    for name in names:
-        if name not in paper_tests.TESTS:
-            raise UserError(f"--test {name}: there is none; choose of {', '.join(paper_tests.TESTS)}")
+    names = chosen([name.upper() for name in test or ()], paper_tests.TESTS, option="--test")
     settings = paper_tests.Settings(round(1000 * task_s), round(1000 * step_s), round(1000 * step_s / 3))
     runs: list[paper_tests.Run] = []
     with playing("papers.hdrf", places.logs, places.cache) as player:
-        for one in (paper_tests.TESTS[name] for name in dict.fromkeys(names)):
+        for one in (paper_tests.TESTS[name] for name in names):
             own = [paper_tests.run_test(one, each, settings, player) for each in paper_tests.SCHEDULERS]
             runs += own
             places.write(paper_tests.results_of(runs).as_json())

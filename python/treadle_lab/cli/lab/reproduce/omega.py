@@ -11,8 +11,8 @@ import typer
 
 from treadle.cli._console import OutputPaths, note
 from treadle.cli._options import Output, OutputOption, PlotOption, ResultsOption
-from treadle.errors import UserError, percent
-from treadle_lab.cli._experiments import SeedOption, publish, seeds_option, simulating
+from treadle.errors import percent
+from treadle_lab.cli._experiments import SeedOption, chosen, publish, seeds_option, simulating
 
 app = typer.Typer()
 
@@ -52,12 +52,7 @@ def omega(
 
     is_google = workload is WorkloadName.GOOGLE
     known = figures.GOOGLE_FIGURES if is_google else figures.FIGURES
-    names = figure or [*known, *specialist.FIGURES]
-    for name in names:
-        if name not in known and name not in specialist.FIGURES:
-            raise UserError(
-                f"--figure {name}: there is none here; choose of {', '.join((*known, *specialist.FIGURES))}"
-            )
+    names = chosen(figure, (*known, *specialist.FIGURES), option="--figure")
     places = OutputPaths(output=output, out=out, plot=plot).check()
     swept = [known[name] for name in names if name in known]
     wanted = list(dict.fromkeys(point for one in swept for point in (one.quick if quick else one.points)))

@@ -9,8 +9,7 @@ import typer
 
 from treadle.cli._console import OutputPaths, note
 from treadle.cli._options import Output, OutputOption, PlotOption, ResultsOption
-from treadle.errors import UserError
-from treadle_lab.cli._experiments import note_seeds, publish, seeds_option, simulating
+from treadle_lab.cli._experiments import chosen, note_seeds, publish, seeds_option, simulating
 
 app = typer.Typer()
 
@@ -39,9 +38,10 @@ def phoenix(
     """Compare schedulers of worker queues on Google's jobs of 2011, with and without constraints, and the paper."""
     from treadle_lab.harness.data import EAGLE, GOOGLE, find_data, given_or_default
     from treadle_lab.models.worker_state import google_trace
+    from treadle_lab.models.workers import SYSTEMS
     from treadle_lab.papers.phoenix import experiment
 
-    names = _names(systems)
+    names = chosen([name.strip() for name in systems.split(",")], SYSTEMS, option="--systems")
     places = OutputPaths(output=output, out=out, plot=plot).check()
     trace = google_trace(given_or_default(None, GOOGLE, note))
     note(
@@ -64,15 +64,3 @@ def phoenix(
     if comparisons:
         inside = f"{sum(one.within for one in comparisons)} of {len(comparisons)}"
         note(f"{inside} figures of the original simulator's are within their tolerance")
-
-
-def _names(systems: str) -> list[str]:
-    from treadle_lab.models.workers import SYSTEMS
-
-    given = list(dict.fromkeys(part.strip() for part in systems.split(",") if part.strip()))
-    if not given:
-        raise UserError(f"--systems: {systems!r} has no value; give some with commas between them")
-    for name in given:
-        if name not in SYSTEMS:
-            raise UserError(f"--systems: {name} is none; give some of {', '.join(SYSTEMS)}")
-    return given

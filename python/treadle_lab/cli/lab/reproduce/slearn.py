@@ -10,7 +10,6 @@ import typer
 
 from treadle.cli._console import note
 from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOption, ResultsOption
-from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
     LogsOption,
@@ -22,6 +21,7 @@ from treadle_lab.cli._experiments import (
     note_seeds,
     play_draws,
     publish,
+    refuse,
     seeds_option,
     simulating,
 )
@@ -86,17 +86,12 @@ def slearn(
     places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache).check()
     wanted = range(seed, seed + (seeds or (1 if quick else SEEDS)))
     if on is SimulatorKind.SLS:
-        if dags or model or plot is not None or processes:
-            raise UserError(
-                "--on sls plays jobs of one stage, one run after the other, without plots: "
-                "leave out --dags, --model, --plot and --processes"
-            )
+        refuse("is of simulations, not of --on sls", dags=dags, model=model, plot=plot, processes=processes)
         folder = given_or_default(trace, GOOGLE, note)
         draws = Draws(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, train_once, dags, load)
         _on_sls(Source(draws), wanted, nodes, scheme, places)
         return
-    if place is not None:
-        raise UserError("--folder is for --on sls, whose logs go there; leave it out")
+    refuse("is of --on sls", folder=place)
     schemes = _schemes(scheme, dags=dags, model=model)
     folder = given_or_default(trace, GOOGLE, note)
     settings = RunSettings(
