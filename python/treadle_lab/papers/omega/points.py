@@ -64,11 +64,8 @@ class Point:
     @property
     def built(self) -> Architecture:
         """The architecture."""
-        architecture = ARCHITECTURES.get(self.architecture)
-        if architecture is not None:
-            return architecture
-        count = int(self.architecture.removeprefix("omega"))
-        return shared_state(self.architecture, f"shared state, {count} batch schedulers", count)
+        known = ARCHITECTURES.get(self.architecture)
+        return known or shared_state(self.architecture, int(self.architecture.removeprefix("omega")))
 
     @property
     def decision(self) -> dict[JobKind, DecisionTime]:
