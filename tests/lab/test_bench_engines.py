@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -14,7 +13,7 @@ from tests.support.optional import present
 
 from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
-from treadle_lab.bench.engines import Row, conflict_fraction, copies_table, loads, measured, mode_of
+from treadle_lab.bench.engines import conflict_fraction, copies_table, figures_of, loads, mode_of
 from treadle_lab.rows import text
 from treadle_lab.sls.run import MODES, Run
 
@@ -56,20 +55,17 @@ def view(queues: list[int], counts: list[int], awaiting: list[int]) -> Any:
     )
 
 
-FOUR = Row("thinking", 4)
-
-
 @pytest.mark.parametrize("load", ["fast", "thinking"])
 def test_copies_have_a_file_that_treadle_takes(load: str, tmp_path: Path) -> None:
     register_parts()
-    mode = mode_of(replace(FOUR, load=load), ["root.etl"], tmp_path)
+    mode = mode_of(load, 4, ["root.etl"], tmp_path)
     settings = read_settings(Path(mode.yarn_settings["yarn.scheduler.treadle.config.file"]))
     assert [engine.name for engine in settings.engines] == ["all-1", "all-2", "all-3", "all-4"]
     assert mode.yarn_settings["treadle.bench.engines"] == "4"
 
 
 def test_the_gate_takes_up_one_job_in_a_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mode_of(FOUR, ["root.etl"], tmp_path)
+    mode_of("thinking", 4, ["root.etl"], tmp_path)
     module = thought(tmp_path)
     slept: list[float] = []
     monkeypatch.setattr(module.time, "sleep", slept.append)
@@ -82,11 +78,14 @@ def test_the_gate_takes_up_one_job_in_a_decision(tmp_path: Path, monkeypatch: py
 def test_copies_are_measured_by_jobs_served_a_second() -> None:
     rows = [["etl", 0.0, 1.0, 1_000.0, 1_000.0], ["adhoc", 0.0, 1.0, 2_000.0, 3_000.0], ["etl", 0.0, 1.0, -1.0, -1.0]]
     seen = {"completions": {"last_ms": 9_000.0}, "commits": {"first_ms": 1_000.0}}
-    found = measured(Row("thinking", 2), run_with(rows, **seen))
-    assert (found.span_s, found.served_per_s) == (8.0, 0.5)
-    one = Row("thinking", 1, 4.0, 0.25)
-    shown = [text(cell) for cell in copies_table([one, found]).rows[1]]
-    assert shown[1:6] == ["2", "8.00", "2.00", "0.500", "2.00"]
+    figures = figures_of(run_with(rows, **seen))
+    assert (figures["span_s"], figures["served_per_s"]) == (8.0, 0.5)
+    two = {"load": "thinking", "copies": 2, **figures, "failure": None}
+    one = two | {"copies": 1, "span_s": 4.0, "served_per_s": 0.25}
+    failed = {"load": "thinking", "copies": 4, "failure": "it broke"}
+    shown = [[text(cell) for cell in row] for row in copies_table([one, two, failed]).rows]
+    assert [row[1] for row in shown] == ["1", "2"]
+    assert shown[1][1:6] == ["2", "8.00", "2.00", "0.500", "2.00"]
 
 
 def test_the_loads_of_copies_grow_with_the_nodes() -> None:

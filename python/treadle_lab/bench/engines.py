@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,43 +66,29 @@ CONFLICTS: Final = ("NodeFull", "NodeReserved", "QueueMaximum", "UserLimit", "St
 """Reasons of rejections that others have caused since the engine looked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A run of some copies under a load: `SPAN`, whose decisions take their real time; or `THOUGHT`."""
-
-    load: str
-    copies: int
-    span_s: float = 0.0
-    served_per_s: float = 0.0
-    """Jobs over the time from the first ask for tasks to the last commit of a job's first task."""
-    conflict_fraction: float | None = None
-    placed_by_capacity_scheduler: int = 0
-    failure: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the run."""
-        return f"{self.load}-{self.copies}"
+Row = dict[str, Any]
+"""A run of some copies under a load, `SPAN` or `THOUGHT`: its figures by name, and why it failed, or None."""
 
 
-def mode_of(row: Row, queues: list[str], folder: Path) -> Mode:
+def mode_of(load: str, copies: int, queues: list[str], folder: Path) -> Mode:
     """Return copies of an engine, whose treadle.yaml is written; each thinks about each of its jobs under `THOUGHT`."""
+    name = f"{load}-{copies}"
     folder.mkdir(parents=True, exist_ok=True)
-    thought, file = folder / "thought.py", folder / f"{row.name}.yaml"
+    thought, file = folder / "thought.py", folder / f"{name}.yaml"
     thought.write_text(_THOUGHT, encoding="utf-8")
     parameters: dict[str, Any] = {"queues": queues, **DECISION}
     gate = {"kind": "file", "path": str(thought), "class": "ForTasks", "parameters": parameters}
-    policy = {"policy": {"gate": gate}} if row.load == THOUGHT else {}
-    engines = {"all": {"copies": row.copies, "decision_max_s": DECISION_MAX_S, **policy}}
+    policy = {"policy": {"gate": gate}} if load == THOUGHT else {}
+    engines = {"all": {"copies": copies, "decision_max_s": DECISION_MAX_S, **policy}}
     content = {"limits": {"part_timeout_ms": PART_TIMEOUT_MS}, "engines": engines}
     file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     settings = {
         "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
         "yarn.scheduler.treadle.starvation-ms": "0",
-        "treadle.bench.engines": str(row.copies),
+        "treadle.bench.engines": str(copies),
     }
     # so that no job waits for another one's end
-    return treadle_under(row.name, file, settings, {"yarn.scheduler.capacity.maximum-am-resource-percent": "0.6"})
+    return treadle_under(name, file, settings, {"yarn.scheduler.capacity.maximum-am-resource-percent": "0.6"})
 
 
 def loads(nodes: int, quick: bool, seed: int) -> dict[str, Workload]:
@@ -114,28 +101,31 @@ def loads(nodes: int, quick: bool, seed: int) -> dict[str, Workload]:
 def run_copies(workloads: Mapping[str, Workload], setting: Setting, folder: Path, progress: Progress) -> list[Row]:
     """Run 1, 2 and 4 copies under each load."""
     queues, rows = [f"root.{queue}" for queue in QUEUES], []
-    for load, workload in workloads.items():
-        for row in (Row(load, copies) for copies in COPIES):
-            mode = mode_of(row, queues, folder / "rosters")
-            run = simulate(mode, replace(setting, workload=workload), folder / row.name, partial(progress, row.name))
-            rows.append(replace(row, failure=run.failure) if run.failure is not None else measured(row, run))
+    for load, copies in product(workloads, COPIES):
+        mode = mode_of(load, copies, queues, folder / "rosters")
+        loaded = replace(setting, workload=workloads[load])
+        run = simulate(mode, loaded, folder / mode.name, partial(progress, mode.name))
+        figures = figures_of(run) if run.failure is None else {}
+        rows.append({"load": load, "copies": copies, **figures, "failure": run.failure})
     return rows
 
 
-def measured(row: Row, run: Run) -> Row:
-    """Return the row with what a run has shown."""
+def figures_of(run: Run) -> dict[str, Any]:
+    """Return the figures of a run that has not failed.
+
+    Jobs are served per second of the time from the first ask for tasks to the last commit of a job's first task.
+    """
     seen = run.measurements
     waits = [dict(zip(seen["wait_columns"], each, strict=True)) for each in seen["waits"]]
     served = [each["tasks_asked_ms"] + each["tasks_wait_ms"] for each in waits if each["tasks_wait_ms"] >= 0]
     asked = [each["tasks_asked_ms"] for each in waits if each["tasks_asked_ms"] >= 0]
     took_s = (max(served) - min(asked)) / 1000 if served else 0.0
-    return replace(
-        row,
-        span_s=round((seen["completions"]["last_ms"] - seen["commits"]["first_ms"]) / 1000, 2),
-        served_per_s=round(len(served) / took_s, 2) if took_s > 0 else 0.0,
-        conflict_fraction=conflict_fraction(seen),
-        placed_by_capacity_scheduler=int(seen["shim"].get("PlacedByCapacityScheduler", 0)),
-    )
+    return {
+        "span_s": round((seen["completions"]["last_ms"] - seen["commits"]["first_ms"]) / 1000, 2),
+        "served_per_s": round(len(served) / took_s, 2) if took_s > 0 else 0.0,
+        "conflict_fraction": conflict_fraction(seen),
+        "placed_by_capacity_scheduler": int(seen["shim"].get("PlacedByCapacityScheduler", 0)),
+    }
 
 
 def conflict_fraction(seen: Mapping[str, Any]) -> float | None:
@@ -148,38 +138,23 @@ def conflict_fraction(seen: Mapping[str, Any]) -> float | None:
 
 
 def copies_table(rows: Sequence[Row]) -> Table:
-    """Return a table with a row per run, compared with one copy under the same load."""
-    one = {row.load: row for row in rows if row.copies == 1}
-    return Table(
-        "Copies of one engine",
-        (
-            "load",
-            "copies",
-            "span s",
-            "of one's",
-            "jobs served /s",
-            "of one's",
-            "conflict fraction",
-            "by CapacityScheduler",
-        ),
-        [
-            (
-                *(row.load, str(row.copies)),
-                *(row.span_s, _over(row.span_s, one.get(row.load, row).span_s)),
-                *(row.served_per_s, _over(row.served_per_s, one.get(row.load, row).served_per_s)),
-                *(row.conflict_fraction, str(row.placed_by_capacity_scheduler)),
-            )
-            for row in rows
-        ],
-        2,
-    )
+    """Return a table with a row per run that has not failed, compared with one copy under the same load."""
+    one = {row["load"]: row for row in rows if row["copies"] == 1}
+    shown = []
+    for row in (row for row in rows if row["failure"] is None):
+        span, served = (_over(row, one.get(row["load"], row), figure) for figure in ("span_s", "served_per_s"))
+        first = row["load"], str(row["copies"]), row["span_s"], span, row["served_per_s"], served
+        shown.append((*first, row["conflict_fraction"], str(row["placed_by_capacity_scheduler"])))
+    heading = ("load", "copies", "span s", "of one's", "jobs served /s", "of one's")
+    return Table("Copies of one engine", (*heading, "conflict fraction", "by CapacityScheduler"), shown, 2)
 
 
-def _over(value: float, one: float) -> float | None:
-    return value / one if one else None
+def _over(row: Row, one: Row, figure: str) -> float | None:
+    """Return what a figure is of one copy's, if that has it."""
+    return float(row[figure]) / float(one[figure]) if one.get(figure) else None
 
 
 def copies_report(workloads: Mapping[str, Workload], rows: Sequence[Row]) -> dict[str, Any]:
     """Return everything for the JSON file."""
     shown = {load: workload.as_json() for load, workload in workloads.items()}
-    return {"workloads": shown, "decision": DECISION, **machine(), "runs": [asdict(row) for row in rows]}
+    return {"workloads": shown, "decision": DECISION, **machine(), "runs": list(rows)}

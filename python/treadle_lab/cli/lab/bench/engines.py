@@ -41,11 +41,10 @@ def engines_command(
     work = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if folder is None else folder.absolute()
     with progress_console().status("starting") as status:
         found = engines.run_copies(loads, setting, work, progress_of(status, _done))
-    rows = [row for row in found if row.failure is None]
-    places.publish(engines.copies_report(loads, found), partial(show, engines.copies_table(rows)))
-    failed = [row for row in found if row.failure]
+    places.publish(engines.copies_report(loads, found), partial(show, engines.copies_table(found)))
+    failed = [row for row in found if row["failure"] is not None]
     for row in failed:
-        note(f"failed: {row.name}: {row.failure}", "red")
+        note(f"failed: {row['load']}-{row['copies']}: {row['failure']}", "red")
     if failed:
         raise typer.Exit(1)
     if folder is None:
