@@ -90,8 +90,6 @@ def test_slearn_closes_the_gap(extract: Path) -> None:
     ("call", "expected"),
     [
         (lambda path: google_slearn(Draws(path, 5_000), 1), "only .* are left after the cut"),
-        (lambda path: google_slearn(Draws(path), -1), "must not be negative"),
-        (lambda path: google_slearn(Draws(path, 1), 1), "at least 2"),
         (lambda path: google_slearn(Draws(path / "tasks_25h.csv" / "x"), 1), "no such file"),
     ],
 )

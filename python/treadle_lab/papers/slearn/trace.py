@@ -28,7 +28,7 @@ from treadle.workload.clusters import GoogleJob, google_job, google_jobs
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Capacity, Framework, Job, Workload, arranged, job_work
 from treadle.workload.job import loads as loads_of
-from treadle.workload.reading import WorkloadError, wrong
+from treadle.workload.reading import wrong
 from treadle_lab.estimators import (
     ESTIMATORS,
     THIN_LIMIT,
@@ -128,7 +128,7 @@ class _Runtimes:
 
 
 class PaperHistory:
-    """Earlier jobs; it learns from the first part of a trace, and from nothing after it."""
+    """Earlier jobs, at least one; it learns from the first part of a trace, and from nothing after it."""
 
     def __init__(self, records: Iterable[JobRecord], point: Point) -> None:
         """Learn from records in order of submission."""
@@ -139,20 +139,13 @@ class PaperHistory:
             self._add(record)
 
     def mean_ms(self, features: JobFeatures) -> float:
-        """Return how long a task of a job is expected to run; as of all jobs if it has nothing in common with any.
-
-        Raises:
-            ValueError: there is no earlier job.
-        """
+        """Return how long a task of a job is expected to run; as of all jobs if it has nothing in common with any."""
         best: _Runtimes | None = None
         for key in features_of(features):
             found = self._runtimes.get(key)
             if found is not None and (best is None or found.error < best.error):
                 best = found
-        best = self._of_all if best is None else best
-        if not best.ordered_ms:
-            raise ValueError("there is no earlier job")
-        return best.point(self._point)
+        return (best or self._of_all).point(self._point)
 
     def _add(self, record: JobRecord) -> None:
         mean_ms = max(1.0, record.mean_ms)
@@ -205,17 +198,6 @@ class Draws:
     load: float = LOAD
     """The mean over windows."""
 
-    def check(self, seed: int) -> None:
-        """Refuse what cannot be drawn.
-
-        Raises:
-            WorkloadError: an argument is out of its bounds.
-        """
-        if seed < 0:
-            raise WorkloadError(f"seed is {seed}; it must not be negative")
-        if self.jobs < 2 or self.nodes < 1:
-            raise WorkloadError(f"jobs is {self.jobs} and nodes {self.nodes}; they must be at least 2 and 1")
-
 
 def google_slearn(draws: Draws, seed: int) -> SLearnTrace:
     """Return history and workload of a seed.
@@ -235,9 +217,8 @@ def google_slearn(draws: Draws, seed: int) -> SLearnTrace:
     Arrivals after the gap move forward by its length. Tasks keep their durations.
 
     Raises:
-        WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.
+        WorkloadError: a table is missing or wrong, or there are too few jobs.
     """
-    draws.check(seed)
     history, later = split_trace(draws.folder)
     generator = np.random.default_rng((seed, 3) if draws.dags else seed)
     made = _chains(later, generator) if draws.dags else [[job] for job in later]
