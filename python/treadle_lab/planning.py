@@ -28,19 +28,6 @@ from treadle.errors import UserError
 from treadle.planner import graphene
 from treadle.planner.construct import CSP, FORWARD, PSC, SCP, SPC, TROUBLESOME, clear, place, sort_by_end, span
 from treadle.planner.follow import make_child
-from treadle.planner.graphene import (
-    SCHEDULES_DEFAULT,
-    Budget,
-    Candidate,
-    Recipe,
-    Search,
-    divisions,
-    frag_scores,
-    labels,
-    levels,
-    order_of,
-    parts,
-)
 from treadle.planner.plan import LowerBounds, Plan, Structure, Workspace, path_lengths, plan_by, structure
 from treadle.planner.problem import I64, OVERFLOW, Brood, Order, Problem, Schedule, Space, compile_problem
 from treadle_lab.dags import Instance, instances_of
@@ -170,7 +157,7 @@ def place_list(work: Workspace, stages: I64, passes: int) -> int:
     return work.in_space(attempt)
 
 
-class ListRecipe(Recipe):
+class ListRecipe(graphene.Recipe):
     """How to build a schedule: by placing the list that ``key`` is."""
 
     __slots__ = ()
@@ -181,35 +168,35 @@ class ListRecipe(Recipe):
         return place_list(work, self.key.copy(), 0)
 
 
-class PlannedSearch(Search):
+class PlannedSearch(graphene.Search):
     """A search that compares candidates by the makespan in space-time."""
 
     first_seeds = (2, 0)
 
-    def chosen(self) -> Candidate:
+    def chosen(self) -> graphene.Candidate:
         """Return the best candidate."""
         assert self.best.first is not None, "the first step builds a candidate"
         return self.best.first
 
-    def cost(self, recipe: Recipe, *, improve: bool = True) -> int:
+    def cost(self, recipe: graphene.Recipe, *, improve: bool = True) -> int:
         """Return how many schedules `build` builds."""
         return 1 + (3 if improve else 0)
 
-    def build(self, recipe: Recipe, *, improve: bool = True) -> Candidate:
+    def build(self, recipe: graphene.Recipe, *, improve: bool = True) -> graphene.Candidate:
         """Build a candidate; with ``improve`` also improve it forward and backward."""
         planned = recipe.build(self.work)
-        order = order_of(self.work.schedule.first)
-        candidate = Candidate(planned, planned, self.work.schedule.low.copy(), order, recipe)
+        order = graphene.order_of(self.work.schedule.first)
+        candidate = graphene.Candidate(planned, planned, self.work.schedule.low.copy(), order, recipe)
         if not improve:
             return candidate
         improved = order.copy()
         length = place_list(self.work, improved, 1)
         return candidate if length >= planned else self._placed(length, improved, recipe)
 
-    def _placed(self, length: int, order: I64, recipe: Recipe) -> Candidate:
+    def _placed(self, length: int, order: I64, recipe: graphene.Recipe) -> graphene.Candidate:
         """Return the candidate that placing a list has just made."""
-        key, starts = self.work.schedule.low.copy(), order_of(self.work.schedule.first)
-        return Candidate(length, length, key, starts, ListRecipe(*recipe._replace(key=order)))
+        key, starts = self.work.schedule.low.copy(), graphene.order_of(self.work.schedule.first)
+        return graphene.Candidate(length, length, key, starts, ListRecipe(*recipe._replace(key=order)))
 
     def steps(self) -> Iterator[int]:
         """Yield the steps of the population and of the grid in turns; `TURNS` of the first for one of the second."""
@@ -230,19 +217,19 @@ class PlannedSearch(Search):
                 yield orders_cost
                 orders_used, orders_cost = orders_used + orders_cost, next(orders)
 
-    def by_priority(self, priority: I64) -> Recipe:
+    def by_priority(self, priority: I64) -> graphene.Recipe:
         """Return how to build a schedule by stages' priorities alone, the greatest first."""
-        return Recipe(np.zeros(len(priority), np.int64), forward=priority, backward=priority)
+        return graphene.Recipe(np.zeros(len(priority), np.int64), forward=priority, backward=priority)
 
     def breed(self, brood: Brood) -> None:
         """Make children, and compare them by the makespan of placing their lists."""
         work = self.work
         work.in_space(lambda: breed_in_space(work.problem, work.turned, work.space, work.schedule, work.order, brood))
 
-    def candidate(self, order: I64) -> Candidate:
+    def candidate(self, order: I64) -> graphene.Candidate:
         """Return the candidate of a list."""
         order = order.copy()
-        return self._placed(place_list(self.work, order, 0), order, Recipe())
+        return self._placed(place_list(self.work, order, 0), order, graphene.Recipe())
 
 
 TURNS: Final = 8
@@ -260,12 +247,13 @@ class PaperSearch(PlannedSearch):
     def steps(self) -> Iterator[int]:
         """Place T and S in their individually best directions, then the rest, in each of the four orders."""
         longest, work = self.problem.duration, self.work
-        for part in divisions(self.problem, self.structure, (frag_scores(self.problem, self.structure.spans),)):
+        scores = graphene.frag_scores(self.problem, self.structure.spans)
+        for part in graphene.divisions(self.problem, self.structure, (scores,)):
             yield 8
             first = min((0, 1), key=lambda way: work.construct(part, (SCP, way, 0), longest, longest, 0))
             second = min((0, 1), key=lambda way: work.construct(part, (SCP, first, way), longest, longest, 1))
             for order in (SCP, SPC, CSP, PSC):
-                recipe = Recipe(part, (order, first, second), longest, longest, troublesome=True)
+                recipe = graphene.Recipe(part, (order, first, second), longest, longest, troublesome=True)
                 self.best.add(self.build(recipe, improve=False))
 
 
@@ -273,9 +261,9 @@ def graphene_plan(
     dag: Dag,
     capacity: Mapping[str, float],
     machines: int,
-    budget: Budget = SCHEDULES_DEFAULT,
+    budget: graphene.Budget = graphene.SCHEDULES_DEFAULT,
     *,
-    kind: type[Search] = Search,
+    kind: type[graphene.Search] = graphene.Search,
     seed: int = 0,
 ) -> MeasuredPlan:
     """Return the best plan within the budget, with its figures.
@@ -291,15 +279,15 @@ def graphene_plan(
     Raises:
         DagError: a task fits on no machine, or numbers are too large.
     """
-    searches: list[Search] = []
+    searches: list[graphene.Search] = []
 
-    def search(problem: Problem, found: Structure) -> Search:
+    def search(problem: Problem, found: Structure) -> graphene.Search:
         searches.append(kind(problem, found, seed))
         return searches[-1]
 
     made = graphene.plan(dag, capacity, machines, budget, search)
     whole = structure(compile_problem(dag, capacity, machines))
-    pieces = parts(whole.full) if searches else []
+    pieces = graphene.parts(whole.full) if searches else []
     best = [(stages, each, each.chosen()) for stages, each in zip(pieces, searches, strict=True)]
 
     def rows() -> I64:
@@ -402,11 +390,11 @@ def baseline(
 def _priority(name: str, problem: Problem, found: Structure, seed: int) -> I64:
     """Return the priorities of a list algorithm: the greatest first."""
     if name == "bfs":
-        return -levels(problem)
+        return -graphene.levels(problem)
     if name == "cp":
         return path_lengths(problem)
     if name == "cg":
-        return labels(problem, found)
+        return graphene.labels(problem, found)
     return np.random.default_rng(seed).permutation(len(problem.tasks)).astype(np.int64)
 
 

@@ -17,17 +17,7 @@ import numpy as np
 from treadle.errors import UserError
 from treadle.simulate import Scenario, simulate
 from treadle.workload.job import Job, Workload, arranged
-from treadle_lab.papers.hdrf.facebook import (
-    HDRF,
-    NODES,
-    TITLES,
-    Found,
-    SchemeRun,
-    facts_of,
-    queues_of,
-    schedule,
-    settings_of,
-)
+from treadle_lab.papers.hdrf import facebook
 from treadle_lab.rows import Layout, Results, Row
 
 MEMORY: Final = "memory-mb"
@@ -36,12 +26,12 @@ THRASHING: Final = 3.0
 """Ours: the paper says that throughput falls dramatically, and not how. With 1 the paging itself would cost nothing."""
 SLOT: Final = "slot"
 SLOTS: Final = {"slots-4": 4, "slots-5": 5, "slots-6": 6}
-SCHEMES: Final = (HDRF, *SLOTS)
+SCHEMES: Final = (facebook.HDRF, *SLOTS)
 CAPACITY: Final = {"n1": 25, "n2": 25, "n3": 50}
 """Weights of the groups, in percent."""
 BINS: Final = {"0-20": (0, 20), "20-149": (20, 150), "150-499": (150, 500), "500 and more": (500, 10**9)}
 """Tasks of a job, the lower bound included; the paper has 20 in two bins."""
-PAPER_S: Final = {HDRF: 1379, "slots-4": 1446, "slots-5": 1514, "slots-6": 1732}
+PAPER_S: Final = {facebook.HDRF: 1379, "slots-4": 1446, "slots-5": 1514, "slots-6": 1732}
 """Duration of the job schedule in seconds."""
 PAPER_GAIN: Final[Mapping[str, tuple[int, ...]]] = {
     "slots-4": (0, 4, 33, 107),
@@ -51,7 +41,7 @@ PAPER_GAIN: Final[Mapping[str, tuple[int, ...]]] = {
 """Figure 12: by how many percent response times are better with H-DRF, by `BINS`."""
 
 
-class SlotRun(SchemeRun):
+class SlotRun(facebook.SchemeRun):
     """A scheme of this section with a seed."""
 
 
@@ -63,14 +53,14 @@ def scenario_of(scheme: str) -> Scenario:
         "resources": [
             {"name": name} | ({"counted": False, "thrashing": THRASHING} if name in uncounted else {}) for name in has
         ],
-        "nodes": [{"count": NODES, "resources": has}],
+        "nodes": [{"count": facebook.NODES, "resources": has}],
         "contention": bool(uncounted),
     }
-    return Scenario.of({"cluster": cluster, "queues": queues_of(CAPACITY)})
+    return Scenario.of({"cluster": cluster, "queues": facebook.queues_of(CAPACITY)})
 
 
 def _jobs(sample: Path, scheme: str, seed: int) -> Workload:
-    jobs = schedule(sample, seed)
+    jobs = facebook.schedule(sample, seed)
     if scheme not in SLOTS:
         return jobs
 
@@ -89,7 +79,8 @@ def run_slots(wanted: SlotRun) -> dict[str, Any]:
         UserError: a job did not end.
     """
     jobs = _jobs(wanted.sample, wanted.scheme, wanted.seed)
-    run = simulate(scenario_of(wanted.scheme).with_jobs(jobs), settings_of(HDRF), wanted.seed, check=False)
+    settings = facebook.settings_of(facebook.HDRF)
+    run = simulate(scenario_of(wanted.scheme).with_jobs(jobs), settings, wanted.seed, check=False)
     if not bool((run.jobs["state"] == "done").all()):
         raise UserError(f"{wanted.title}: jobs are left undone")
     tasks = [sum(stage.tasks for stage in job.dag.stages) for job in jobs.jobs]
@@ -100,21 +91,21 @@ def run_slots(wanted: SlotRun) -> dict[str, Any]:
 LAYOUTS: Final = {"hdrf-slots": Layout("H-DRF next to schedulers of slots")}
 
 
-def results_of(found: Found) -> Results:
+def results_of(found: facebook.Found) -> Results:
     """Return figures by scheme: how long all jobs take, and by how many percent response times are longer."""
     rows = []
     for (scheme, seed), each in found.items():
-        ours, name = found[HDRF, seed], scheme.replace("slots-", "slots, ") if scheme != HDRF else TITLES[HDRF]
+        ours, name = found[facebook.HDRF, seed], facebook.TITLES.get(scheme, scheme.replace("slots-", "slots, "))
         rows.append(Row("all jobs (s)", name, "", seed, each["end_s"], "s", PAPER_S[scheme]))
-        if scheme == HDRF:
+        if scheme == facebook.HDRF:
             continue
-        over = PAPER_S[scheme] / PAPER_S[HDRF]
+        over = PAPER_S[scheme] / PAPER_S[facebook.HDRF]
         rows.append(Row("over H-DRF's", name, "", seed, each["end_s"], "1", round(over, 2), ours["end_s"]))
         for size, papers in zip(BINS, PAPER_GAIN[scheme], strict=True):
             theirs_s, ours_s = (_mean_s(run, size) for run in (each, ours))
             figure = f"gain of H-DRF, jobs of {size} tasks (%)"
             rows.append(Row(figure, name, "", seed, 100.0 * (theirs_s - ours_s), "%", papers, ours_s))
-    return Results(LAYOUTS, {"hdrf-slots": rows}, {"section": "5.3", **facts_of(found)})
+    return Results(LAYOUTS, {"hdrf-slots": rows}, {"section": "5.3", **facebook.facts_of(found)})
 
 
 def _mean_s(run: Mapping[str, Any], size: str) -> float:

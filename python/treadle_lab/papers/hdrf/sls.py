@@ -12,25 +12,7 @@ import yaml
 
 from treadle.errors import UserError
 from treadle.shipped import ready_made
-from treadle_lab.papers.hdrf.facebook import (
-    GROUPS,
-    HDRF,
-    LAYOUTS,
-    LEAVES,
-    NODE,
-    NODES,
-    PAPER_GAIN,
-    PAPER_GAIN_STOCK,
-    TITLES,
-    Found,
-    JobSpans,
-    add_papers_rows,
-    medians_of,
-    queue_of,
-    rows_of,
-    schedule,
-)
-from treadle_lab.papers.hdrf.facebook import facts_of as found_facts
+from treadle_lab.papers.hdrf import facebook
 from treadle_lab.papers.hdrf.paper_tests import queue_tree
 from treadle_lab.rows import Results
 from treadle_lab.sls.play import (
@@ -52,7 +34,7 @@ TIMES: Final = 0.1
 HEARTBEAT_MS: Final = 100
 NAIVE: Final = "naive"
 STOCK: Final = "capacity-scheduler"
-SCHEMES: Final = (HDRF, NAIVE, STOCK)
+SCHEMES: Final = (facebook.HDRF, NAIVE, STOCK)
 """The paper's H-DRF, `as: paper`; naive H-DRF, with `static: true`; the stock scheduler."""
 CPU: Final = "cpu"
 GPU: Final = "gpu"
@@ -67,27 +49,27 @@ class ShownDraw(Draw):
     """A draw of jobs under each scheme."""
 
     figures: dict[str, dict[str, Any]]
-    """By scheme, as `treadle_lab.papers.hdrf.facebook.run_scheme` returns them, in uncompressed time."""
+    """By scheme, as `facebook.run_scheme` returns them, in uncompressed time."""
 
 
-def cluster_of(nodes: int = NODES) -> Cluster:
+def cluster_of(nodes: int = facebook.NODES) -> Cluster:
     """Return the nodes of the comparison, and figure 10's queues."""
-    tree = queue_tree({group: [queue_of(leaf) for leaf in leaves] for group, leaves in GROUPS.items()})
+    groups = {group: [facebook.queue_of(leaf) for leaf in leaves] for group, leaves in facebook.GROUPS.items()}
     return Cluster(
         nodes,
-        NODE["memory-mb"] + MASTERS * MASTER_MB,
+        facebook.NODE["memory-mb"] + MASTERS * MASTER_MB,
         PLENTY_VCORES,
         heartbeat_ms=HEARTBEAT_MS,
         least_mb=MASTER_MB,
-        resources={CPU: NODE["vcores"], GPU: NODE["gpu"]},
-        tree=tree,
+        resources={CPU: facebook.NODE["vcores"], GPU: facebook.NODE["gpu"]},
+        tree=queue_tree(groups),
     )
 
 
 def script_of(sample: Path, seed: int) -> Script:
     """Return the jobs of a seed: those that the simulator has."""
     jobs = []
-    for number, job in enumerate(schedule(sample, seed).jobs):
+    for number, job in enumerate(facebook.schedule(sample, seed).jobs):
         (stage,) = job.dag.stages
         durations_ms = np.maximum(1, np.rint(TIMES * np.asarray(stage.durations()))).astype(int).tolist()
         asked = {CPU if name == "vcores" else name: round(amount) for name, amount in stage.demand.items()}
@@ -101,7 +83,7 @@ def scheduling(scheme: str) -> Scheduling:
     """Return who schedules."""
     if scheme == STOCK:
         return Scheduling(scheme)
-    settings = yaml.safe_load(ready_made()[HDRF].read_text("utf-8"))
+    settings = yaml.safe_load(ready_made()[facebook.HDRF].read_text("utf-8"))
     settings["policy"]["share"] |= {"static": True} if scheme == NAIVE else {"as": "paper"}
     return Scheduling(scheme, yaml.safe_dump(settings))
 
@@ -117,7 +99,7 @@ def figures_of(script: Script, played: Played, title: str) -> dict[str, Any]:
         raise UserError(f"{title}: of {', '.join(undone)} it is not known that they ended")
     submitted_ms = np.array([job.submitted_ms for job in played.jobs], np.int64)
     took_ms = np.array([job.completion_ms for job in played.jobs], np.int64)
-    jobs = JobSpans([job.queue for job in script.jobs], submitted_ms, submitted_ms + took_ms)
+    jobs = facebook.JobSpans([job.queue for job in script.jobs], submitted_ms, submitted_ms + took_ms)
     spans = [
         (number, job.submitted_ms + start_ms, job.submitted_ms + end_ms)
         for number, job in enumerate(played.jobs)
@@ -125,11 +107,11 @@ def figures_of(script: Script, played: Played, title: str) -> dict[str, Any]:
         if end_ms >= 0
     ]
     tasks = np.array(spans, np.int64).reshape(-1, 3)
-    medians = medians_of(jobs, tasks[:, 0], tasks[:, 1], tasks[:, 2])
+    medians = facebook.medians_of(jobs, tasks[:, 0], tasks[:, 1], tasks[:, 2])
+    queues = np.array(jobs.queues, object)
     response_s = {
-        leaf: float(np.mean([took for took, of in zip(took_ms, jobs.queues, strict=True) if of == queue_of(leaf)]))
-        / (1000 * TIMES)
-        for leaf in LEAVES
+        leaf: float(took_ms[np.asarray(queues == facebook.queue_of(leaf))].mean()) / (1000 * TIMES)
+        for leaf in facebook.LEAVES
     }
     return {
         "median_tasks": {leaf: value if np.isfinite(value) else None for leaf, value in medians.items()},
@@ -150,20 +132,21 @@ def run_draw(sample: Path, seed: int, turn: int, player: Player) -> ShownDraw:
     return ShownDraw(seed, runs, found)
 
 
-SIMULATED: Final[Mapping[str, str]] = {HDRF: HDRF, NAIVE: NAIVE, STOCK: "capacity"}
+SIMULATED: Final[Mapping[str, str]] = {facebook.HDRF: facebook.HDRF, NAIVE: NAIVE, STOCK: "capacity"}
 """The simulator's schemes for those of the testbed. Its `capacity` orders queues only (`facebook.SHARES`)."""
 
 
-def results_of(draws: Sequence[ShownDraw], simulated: Found) -> Results:
+def results_of(draws: Sequence[ShownDraw], simulated: facebook.Found) -> Results:
     """Return figures by scheme and leaf in uncompressed time, with the simulator's for the same draws."""
     played = {(scheme, draw.seed): each for draw in draws for scheme, each in draw.figures.items()}
     seeds = {draw.seed for draw in draws}
     own = {(scheme, seed): each for (scheme, seed), each in simulated.items() if seed in seeds}
     rows, beside = (
-        rows_of(played, TITLES | {STOCK: "stock capacity scheduler"}),
-        rows_of(own, beside=", in the simulator"),
+        facebook.rows_of(played, facebook.TITLES | {STOCK: "stock capacity scheduler"}),
+        facebook.rows_of(own, beside=", in the simulator"),
     )
-    rows = {name: rows[name] + beside[name] for name in LAYOUTS}
-    add_papers_rows(rows, {NAIVE: PAPER_GAIN, "stock": PAPER_GAIN_STOCK})
-    facts = {"section": "5.2", "times": TIMES, "heartbeat_ms": HEARTBEAT_MS, **found_facts(played), **facts_of(draws)}
-    return Results(LAYOUTS, rows, facts, {"testbed-pace": pace_table(draws)})
+    rows = {name: rows[name] + beside[name] for name in facebook.LAYOUTS}
+    facebook.add_papers_rows(rows, {NAIVE: facebook.PAPER_GAIN, "stock": facebook.PAPER_GAIN_STOCK})
+    shown = facebook.facts_of(played) | facts_of(draws)
+    facts = {"section": "5.2", "times": TIMES, "heartbeat_ms": HEARTBEAT_MS, **shown}
+    return Results(facebook.LAYOUTS, rows, facts, {"testbed-pace": pace_table(draws)})
