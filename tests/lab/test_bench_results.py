@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from treadle_lab.bench import cluster
 from treadle_lab.bench.cluster import SPAN, Figures, Rounds, run_rounds, span_of
 from treadle_lab.sls.run import MODES, BenchError, CpuSample, Mode, Run, Workload
 
@@ -116,7 +115,7 @@ def test_modes_take_turns_and_a_round_that_gives_no_figures_says_why(
         ran.append(folder.name)
         return Run(mode, failure="it ended" if progress.args == ("floor, round 2 of 2",) else None)
 
-    monkeypatch.setattr(cluster, "simulate", simulate)
+    monkeypatch.setattr("treadle_lab.sls.run.simulate", simulate)
 
     def judge(run: Run) -> Figures:
         if run.mode.name == "sync":

@@ -102,7 +102,7 @@ def test_a_draw_goes_on_with_the_schemes_that_are_kept(tmp_path: Path, monkeypat
     """Each run is kept as it ends: the second call plays only the scheme that broke off, and others are left out."""
     jar = tmp_path / "a.jar"
     jar.write_bytes(b"one")
-    monkeypatch.setattr("treadle_lab.sls.play.own_jars", lambda: [jar])
+    monkeypatch.setattr("treadle_lab.sls.run.own_jars", lambda: [jar])
     begun: list[str] = []
 
     def play(_player: Player, scheme: Scheduling, *_: object) -> Played:

@@ -197,7 +197,7 @@ GRAPHENE, SLEARN = "treadle_lab.papers.graphene.experiment", "treadle_lab.harnes
 def jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     jar = tmp_path / "a.jar"
     jar.write_bytes(b"one")
-    monkeypatch.setattr("treadle_lab.sls.play.own_jars", lambda: [jar])
+    monkeypatch.setattr("treadle_lab.sls.run.own_jars", lambda: [jar])
     monkeypatch.setattr("treadle_lab.sls.play.digest", lambda module: f"the code of {module}")  # takes seconds
     return jar
 

@@ -18,21 +18,7 @@ from treadle import __version__
 from treadle.simulate.comparison import Interval, interval_of_ratio
 from treadle.tables import empty_table
 from treadle_lab.rows import plain
-from treadle_lab.sls.run import (
-    HEARTBEAT_MS,
-    P50,
-    P99,
-    SCHEDULER_THREADS,
-    BenchError,
-    Kind,
-    Mode,
-    Run,
-    Setting,
-    Workload,
-    decide_us,
-    heartbeats_share,
-    simulate,
-)
+from treadle_lab.sls import run as sls
 
 Progress = Callable[[str, dict[str, Any]], None]
 """Called with the label of a run and its measurements so far."""
@@ -49,7 +35,7 @@ KEEPS_UP: Final = 0.5
 class Rounds:
     """All rounds of a mode."""
 
-    mode: Mode
+    mode: sls.Mode
     rounds: tuple[Figures | None, ...] = ()
     """What each showed; None for one that failed, whose cause is among the failures."""
     failures: tuple[str, ...] = ()
@@ -74,11 +60,11 @@ class Rounds:
 
 
 def run_rounds(
-    modes: Sequence[Mode],
+    modes: Sequence[sls.Mode],
     rounds: int,
-    setting: Setting,
+    setting: sls.Setting,
     progress: Progress,
-    judge: Callable[[Run], Figures],
+    judge: Callable[[sls.Run], Figures],
     folder: Path,
     written: Callable[[Sequence[Rounds]], None],
 ) -> list[Rounds]:
@@ -97,12 +83,12 @@ def run_rounds(
     for number in range(1, rounds + 1):
         for mode in modes if number % 2 else reversed(modes):
             label = f"{mode.name}, round {number} of {rounds}"
-            ran = simulate(mode, setting, folder / f"{number}-{mode.name}", partial(progress, label))
+            ran = sls.simulate(mode, setting, folder / f"{number}-{mode.name}", partial(progress, label))
             shown, failure = None, ran.failure
             if failure is None:
                 try:
                     shown = judge(ran)
-                except BenchError as error:
+                except sls.BenchError as error:
                     failure = str(error)
             own = found[mode.name]
             failures = own.failures if failure is None else (*own.failures, f"round {number}: {failure}")
@@ -136,7 +122,7 @@ class Sheet:
 
     def best_stock(self, outcome: Sequence[Rounds]) -> str | None:
         """Return the best stock mode, None if none ran."""
-        stock = {each.mode.name: each.median(self.best) for each in outcome if each.mode.kind is Kind.STOCK}
+        stock = {each.mode.name: each.median(self.best) for each in outcome if each.mode.kind is sls.Kind.STOCK}
         ran = {name: value for name, value in stock.items() if not math.isnan(value)}
         return next(iter(sorted(ran, key=lambda name: ran[name], reverse=self.most)), None)
 
@@ -146,7 +132,7 @@ class Sheet:
         found = {name: ratio(outcome, part, whole or best, of) for name, (part, whole, of) in self.ratios.items()}
         return {"best_stock_mode": best} | {name: value and value.as_json() for name, value in found.items()}
 
-    def report(self, setting: Setting, rounds: int, outcome: Sequence[Rounds]) -> dict[str, Any]:
+    def report(self, setting: sls.Setting, rounds: int, outcome: Sequence[Rounds]) -> dict[str, Any]:
         """Return everything that goes to the JSON file."""
         return {
             "workload": setting.workload.as_json(),
@@ -223,7 +209,7 @@ COMMON_ROWS: Final = (
 
 
 def common_figures(
-    run: Run, nodes: int, heartbeat_ms: float, start_ms: float, end_ms: float, committed: int
+    run: sls.Run, nodes: int, heartbeat_ms: float, start_ms: float, end_ms: float, committed: int
 ) -> Figures:
     """Return the figures that all loads have, between two times of the run; CPU times per container.
 
@@ -237,24 +223,24 @@ def common_figures(
     """
     seen, origin_ms = run.measurements, run.measurements["origin_epoch_ms"]
     sidecar_us = 1e6 * run.sidecar_cpu_between(origin_ms + start_ms, origin_ms + end_ms)
-    threads_ns = sum(seen["cpu_ns"].get(group, 0) for group in SCHEDULER_THREADS)
+    threads_ns = sum(seen["cpu_ns"].get(group, 0) for group in sls.SCHEDULER_THREADS)
     scheduling_us = (threads_ns + seen["allocate_cpu"]["total_ns"]) / 1000
-    decided = grown(seen, "Frames", 0)
+    decided, has_sidecar = grown(seen, "Frames", 0), run.mode.kind in (sls.Kind.TREADLE, sls.Kind.OBSERVER)
     return {
         "scheduler_cpu_us": (scheduling_us + sidecar_us) / committed,
         "link_cpu_us": grown(seen, "LinkCpuNanos") / 1000 / committed,
         "frame_us": grown(seen, "FrameNanos") / 1000 / committed,
         "commit_cpu_us": grown(seen, "CommitCpuNanos") / 1000 / committed,
-        "sidecar_cpu_us": sidecar_us / committed if run.mode.kind in (Kind.TREADLE, Kind.OBSERVER) else math.nan,
+        "sidecar_cpu_us": sidecar_us / committed if has_sidecar else math.nan,
         "try_commit_cpu_us": seen["commit_cpu"]["total_ns"] / 1000 / max(1, seen["commit_cpu"]["count"]),
         "jvm_cpu_us": seen["cpu_ns"]["process"] / 1000 / committed,
         # below 1 the ResourceManager is late: it learns of ended containers late and handles fewer calls, so that
         # containers look cheaper than they are
-        "heartbeats_share": heartbeats_share(seen, nodes, heartbeat_ms, start_ms, end_ms),
+        "heartbeats_share": sls.heartbeats_share(seen, nodes, heartbeat_ms, start_ms, end_ms),
         "heartbeat_p50_us": seen["heartbeat_wall"]["p50_ns"] / 1000,
         "heartbeat_p99_us": seen["heartbeat_wall"]["p99_ns"] / 1000,
-        "decide_p50_us": decide_us(seen.get("shim") or {}, P50),
-        "decide_p99_us": decide_us(seen.get("shim") or {}, P99),
+        "decide_p50_us": sls.decide_us(seen.get("shim") or {}, sls.P50),
+        "decide_p99_us": sls.decide_us(seen.get("shim") or {}, sls.P99),
         # the rest of a decision's time is mostly a wait for a processor
         "decide_cpu_us": sidecar_us / decided if decided else math.nan,
         "rejected": grown(seen, "Rejected", 0),
@@ -268,11 +254,11 @@ def grown(seen: Mapping[str, Any], name: str, absent: float = math.nan) -> float
     return float(end[name]) - float(start.get(name, 0)) if name in end else absent
 
 
-def span_of(run: Run, workload: Workload) -> Figures:
+def span_of(run: sls.Run, workload: sls.Workload) -> Figures:
     """Return the figures of a complete run of a load that slots bound."""
     seen, commits = run.measurements, run.measurements["commits"]
     start_ms, end_ms = commits["first_ms"], seen["completions"]["last_ms"]
-    return common_figures(run, workload.nodes, HEARTBEAT_MS, start_ms, end_ms, max(1, commits["total"])) | {
+    return common_figures(run, workload.nodes, sls.HEARTBEAT_MS, start_ms, end_ms, max(1, commits["total"])) | {
         "span_s": (end_ms - start_ms) / 1000,
         "containers": commits["total"],
         "stale_nodes_mean": stale_nodes(seen, start_ms, end_ms),

@@ -12,14 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 
 from treadle.config.yaml_nodes import YamlDocument, details_of, explained, text_of
 from treadle.errors import ConfigError, nearest
-from treadle_lab.fairness.algorithms import (
-    AS_TASKS_END,
-    Allocation,
-    ServerClass,
-    allocate_fluid,
-    allocate_whole,
-    total_capacity,
-)
+from treadle_lab.fairness import algorithms
 from treadle_lab.fairness.fluid import Group, Leaf, Tree, TreeError
 
 PAGE: Final = "docs/queue-shares.md"
@@ -43,7 +36,7 @@ class Problem:
     """A file's content. Without servers the cluster is one divisible pool."""
 
     tree: Tree
-    servers: tuple[ServerClass, ...] = ()
+    servers: tuple[algorithms.ServerClass, ...] = ()
     events: tuple[Event, ...] = ()
     calculator: str | None = None
     headroom: bool = False
@@ -139,10 +132,10 @@ def read_problem(path: Path) -> Problem:
         problems = [document.problem(each["loc"], explained(each, PAGE)) for each in details_of(error)]
         raise ConfigError(str(path), problems) from None
     servers = tuple(
-        ServerClass(int(each["count"]), {name: amount for name, amount in each.items() if name != "count"})
+        algorithms.ServerClass(int(each["count"]), {name: amount for name, amount in each.items() if name != "count"})
         for each in found.servers
     )
-    capacity = total_capacity(servers) if found.resources is None else found.resources
+    capacity = algorithms.total_capacity(servers) if found.resources is None else found.resources
     if found.calculator not in ("dominant", *capacity):
         raise ConfigError(
             str(path), [document.problem(("calculator",), f"write dominant or one of {', '.join(capacity)}")]
@@ -228,7 +221,7 @@ def compute_steps(problem: Problem, algorithm: str) -> Iterator[Step]:
         TreeError: the tree has more leaves than the algorithm can take.
     """
     tree = problem.tree
-    if algorithm in AS_TASKS_END and len(tree.leaves) > LEAVES_MAX:
+    if algorithm in algorithms.AS_TASKS_END and len(tree.leaves) > LEAVES_MAX:
         raise TreeError(
             f"tree: {len(tree.leaves):,} leaves; {algorithm} lets the tasks of one leaf after another end and fills "
             f"the cluster again after each, which is for {LEAVES_MAX} leaves at most; others take them all"
@@ -249,16 +242,16 @@ def compute_steps(problem: Problem, algorithm: str) -> Iterator[Step]:
 def _step(event: Event | None, problem: Problem, tree: Tree, absent: set[str], algorithm: str) -> Step:
     present = tree.without(absent)
     if problem.servers:
-        allocation = allocate_whole(
+        allocation = algorithms.allocate_whole(
             present, problem.servers, algorithm, calculator=problem.calculator, headroom=problem.headroom
         )
     else:
-        allocation = allocate_fluid(present, algorithm, problem.calculator)
+        allocation = algorithms.allocate_fluid(present, algorithm, problem.calculator)
     leaves = {leaf.name: _result(tree, leaf, allocation) for leaf in tree.leaves}
     return Step(event, leaves, allocation.settled)
 
 
-def _result(tree: Tree, leaf: Leaf, allocation: Allocation) -> LeafResult:
+def _result(tree: Tree, leaf: Leaf, allocation: algorithms.Allocation) -> LeafResult:
     tasks = allocation.tasks.get(leaf.name, Fraction(0))
     resources = {name: tasks * leaf.demand.get(name, 0) for name in tree.resources}
     return LeafResult(tasks, resources, tasks * max(tree.demand_share(leaf)))

@@ -24,23 +24,7 @@ from treadle_lab.harness.runs import digest_of
 from treadle_lab.minicluster.processes import Say
 from treadle_lab.minicluster.site import CS, queue_entries
 from treadle_lab.rows import Table
-from treadle_lab.sls.run import (
-    FIRST_ADDRESS,
-    MODES,
-    P50,
-    P99,
-    BenchError,
-    Files,
-    Kind,
-    Mode,
-    Setting,
-    Workload,
-    decide_us,
-    heartbeats_share,
-    own_jars,
-    simulate,
-    treadle_under,
-)
+from treadle_lab.sls import run as sls
 
 MEMORY: Final = "memory-mb"
 VCORES: Final = "vcores"
@@ -78,7 +62,7 @@ class Cluster:
 
     def host(self, number: int) -> str:
         """Return the host of a node, numbered from 0."""
-        return str(FIRST_ADDRESS + number)
+        return str(sls.FIRST_ADDRESS + number)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -126,26 +110,26 @@ class Scheduling:
     observed: bool = False
     """Treadle places nothing and answers application masters all the same; the stock scheduler places."""
 
-    def mode(self, cluster: Cluster, file: Path) -> Mode:
+    def mode(self, cluster: Cluster, file: Path) -> sls.Mode:
         """Return it as SLS runs it; its treadle.yaml is ``file``, which is written."""
         settings = {**cluster.settings, **self.settings}
         if self.policy is None:
-            stock = MODES["sync"]
+            stock = sls.MODES["sync"]
             capacity = {**stock.capacity_settings, **cluster.queues(self.ordering)}
-            return Mode(self.name, Kind.STOCK, stock.scheduler_class, capacity, settings)
+            return sls.Mode(self.name, sls.Kind.STOCK, stock.scheduler_class, capacity, settings)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(self.policy, encoding="utf-8")
         settings = {"yarn.scheduler.treadle.lease-ms": str(LEASE_MS), **settings}
         queues = cluster.queues(self.ordering)
         if not self.observed:
-            return treadle_under(self.name, file.resolve(), settings, queues)
-        beside = MODES["observe"]
+            return sls.treadle_under(self.name, file.resolve(), settings, queues)
+        beside = sls.MODES["observe"]
         capacity = {**beside.capacity_settings, **queues}
-        return treadle_under(self.name, file.resolve(), settings, capacity, beside)
+        return sls.treadle_under(self.name, file.resolve(), settings, capacity, beside)
 
 
 @dataclass(frozen=True)
-class ScriptedLoad(Workload):
+class ScriptedLoad(sls.Workload):
     """A script as a load of SLS: the trace has as many jobs, and each takes the next one of the script."""
 
     script: Script = field(kw_only=True)
@@ -156,7 +140,7 @@ class ScriptedLoad(Workload):
         of_queue = trace["workloads"][0] | {"queue_name": self.script.jobs[0].queue, "workload_weight": 1}
         return trace | {"workloads": [of_queue]}
 
-    def write(self, folder: Path) -> Files:
+    def write(self, folder: Path) -> sls.Files:
         """Write the simulator's input files into ``folder``."""
         self.script.write(folder / SCRIPT)
         return super().write(folder)
@@ -326,7 +310,7 @@ def pace_of(script: Script, cluster: Cluster, seen: Mapping[str, Any]) -> Pace:
     """Return how close a run was to its script, by its measurements at the end."""
     commits, completions = seen["commits"], seen["completions"]
     shim = seen.get("shim") or {}
-    share = heartbeats_share(seen, cluster.nodes, cluster.heartbeat_ms, commits["first_ms"], completions["last_ms"])
+    share = sls.heartbeats_share(seen, cluster.nodes, cluster.heartbeat_ms, commits["first_ms"], completions["last_ms"])
     columns, rows = seen["job_columns"], seen["jobs"]
     at = {name: columns.index(name) for name in ("name", "submitted_ms", "tasks_ms")}
     submitted_ms = {row[at["name"]]: row[at["submitted_ms"]] for row in rows}
@@ -339,14 +323,14 @@ def pace_of(script: Script, cluster: Cluster, seen: Mapping[str, Any]) -> Pace:
         float(np.ptp(offsets_ms)) if len(offsets_ms) else 0.0,
         float(MOST_LATE * cluster.heartbeat_ms),
         held_ms / max(1, work_ms),
-        _decide_ms(shim, P50),
-        _decide_ms(shim, P99),
+        _decide_ms(shim, sls.P50),
+        _decide_ms(shim, sls.P99),
     )
 
 
 def _decide_ms(shim: Mapping[str, Any], name: str) -> float | None:
     """Return a quantile of decide times, by a reading of the bean; None if nothing was decided."""
-    found_us = decide_us(shim, name)
+    found_us = sls.decide_us(shim, name)
     return None if math.isnan(found_us) else found_us / 1000
 
 
@@ -515,7 +499,7 @@ class KeptPlays:
 
 def _programs() -> list[str]:
     code = digest("treadle.cli.sidecar")
-    return [code, *(hashlib.sha256(jar.read_bytes()).hexdigest() for jar in own_jars())]
+    return [code, *(hashlib.sha256(jar.read_bytes()).hexdigest() for jar in sls.own_jars())]
 
 
 T = TypeVar("T")
@@ -525,7 +509,7 @@ T = TypeVar("T")
 class Player:
     """Plays draws on simulated nodes of a real ResourceManager, one run after the other."""
 
-    setting: Setting
+    setting: sls.Setting
     """Class path and heap; its workload is not used."""
     folder: Path
     """Folder of the experiment; each run has a folder in it."""
@@ -549,11 +533,11 @@ class Player:
             tenths = 10 * seen.get("attempts_ended", 0) // len(script.jobs)
             self.say(f"seed {seed}, {scheduling.name}: {10 * tenths} % of {len(script.jobs)} jobs ended")
 
-        run = simulate(mode, replace(self.setting, workload=load, sidecar=scheduling.sidecar), folder, show)
+        run = sls.simulate(mode, replace(self.setting, workload=load, sidecar=scheduling.sidecar), folder, show)
         if run.failure is not None:
-            raise BenchError(f"{scheduling.name}: {run.failure}")
+            raise sls.BenchError(f"{scheduling.name}: {run.failure}")
         if broken := int(run.measurements.get("attempts_not_finished", 0)):
-            raise BenchError(f"{scheduling.name}: {broken} application masters did not end well; logs: {folder}")
+            raise sls.BenchError(f"{scheduling.name}: {broken} application masters did not end well; logs: {folder}")
         result = replace(played(script, run.measurements), pace=pace_of(script, cluster, run.measurements))
         self.say(f"seed {seed}, {scheduling.name}: {result.pace}")
         return result
