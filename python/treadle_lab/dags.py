@@ -66,9 +66,6 @@ class Shape:
             raise DagError(f"stages: at least {self.stages[0]}, but up to {self.depth[1]} layers; give more stages")
         if not 1 <= self.machines <= MACHINES_MAX:
             raise DagError(f"machines: {self.machines}; give 1 to {MACHINES_MAX}")
-        for name in ("long_share", "fragmenting_share"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise DagError(f"{name}: {getattr(self, name)}; give a number from 0 to 1")
 
 
 def generate(seed: int, shape: Shape | None = None) -> Instance:

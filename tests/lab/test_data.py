@@ -44,18 +44,14 @@ def test_googles_jobs_are_drawn_from_the_checkout(monkeypatch: pytest.MonkeyPatc
 
 
 def test_tpchs_dags_are_read_from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
-    folders: list[Path | None] = []
-
-    def found(given: Path | None, generated: bool) -> None:
-        folders.append(tpch(given, generated))
+    def stop(*_: object) -> None:
         raise UserError("far enough")
 
-    tpch = graphene._tpch
-    monkeypatch.setattr(graphene, "_tpch", found)
-    for arguments in ([], ["--generated"]):
-        with pytest.raises(UserError, match="far enough"):
-            CliRunner().invoke(graphene.app, arguments, catch_exceptions=False)
-    assert folders == [DATA / "tpch-spark-cloudlab", None]
+    monkeypatch.setattr(graphene, "simulating", stop)
+    for arguments, reads in (([], True), (["--generated"], False)):
+        result = CliRunner().invoke(graphene.app, arguments)
+        assert str(result.exception) == "far enough"
+        assert ("data/tpch-spark-cloudlab" in result.output.replace("\n", "")) is reads
     assert read_workload(DATA / "tpch-spark-cloudlab").jobs
 
 

@@ -15,7 +15,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--nodes 4", "--nodes: is of --on sls"),
         ("--scheme fifo", "--scheme: fifo is none here; give one of bfs, "),
         ("--tpch . --quick", "profiles.csv"),
-        ("--generated --tpch .", "give one of the two"),
+        ("--generated --tpch .", "--tpch: --generated leaves TPC-H's DAGs out"),
     ],
     "hdrf": [
         ("--test E", "--test: E is none here; give one of A, B, C, D"),

@@ -143,5 +143,3 @@ def test_generated_dags_are_as_asked_for() -> None:
         assert max(layer.values()) == 6
         assert len(made.dag.stages) == 30
         assert 1500 < made.dag.tasks < 2500
-    with pytest.raises(DagError, match="long_share: 2; give a number from 0 to 1"):
-        Shape(long_share=2)

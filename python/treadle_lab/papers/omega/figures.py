@@ -31,7 +31,6 @@ _SURFACE = ("mono1", "mono2", "mesos", "omega", "omega-seq-aon")
 class Figure:
     """A figure of the paper."""
 
-    number: str
     title: str
     points: tuple[Point, ...]
     quick: tuple[Point, ...]
@@ -84,7 +83,7 @@ def sweeps(machines: int, large: int, factors: tuple[float, ...] = _FACTORS) -> 
         "13": ("batch jobs dealt among three schedulers", balanced(_BATCH_S), balanced((4.0, 10.0, 20.0, 30.0))),
         "14": ("coarse conflicts, gang transactions", jobs(_MODES, _T_JOB_S[:-2]), jobs(_MODES, (10.0,))),
     }
-    return {number: Figure(number, *each) for number, each in whole_and_quick.items()}
+    return {number: Figure(*each) for number, each in whole_and_quick.items()}
 
 
 FIGURES: Final = sweeps(500, 5_000)
@@ -163,11 +162,6 @@ def conflicts(outcomes: Sequence[Outcome], first: str = "SB") -> float:
     return sum(one.failures for one in chosen) / successes if successes else 0.0
 
 
-def service_conflicts(outcomes: Sequence[Outcome]) -> float:
-    """Return the conflict fraction of the service scheduler, whose decisions are the long ones."""
-    return conflicts(outcomes, "S")
-
-
 def busyness(outcomes: Sequence[Outcome], first: str) -> float:
     """Return the mean busyness of the schedulers whose names begin with a letter."""
     return float(np.mean([one.busyness for outcome in outcomes for one in outcome.schedulers if one.name[0] == first]))
@@ -229,7 +223,10 @@ BATCH: Final = {
     "mean wait of batch jobs (s)": _wait(JobKind.BATCH),
     "conflict fraction": conflicts,
 }
-SERVICE: Final = {"conflict fraction, service": service_conflicts, "busyness of the service scheduler": _busy("S")}
+SERVICE: Final[dict[str, Measure]] = {
+    "conflict fraction, service": lambda outcomes: conflicts(outcomes, "S"),
+    "busyness of the service scheduler": _busy("S"),
+}
 
 
 def _against_t_job(outcomes: Outcomes, measures: Mapping[str, Measure], label: str) -> list[Panel]:

@@ -72,6 +72,7 @@ def graphene(
 ) -> None:
     """Compare Graphene with breadth first, critical path and Tetris: Poisson arrivals, and batches."""
     from treadle.planner.graphene import warm_up as warm_up_planner
+    from treadle_lab.harness.data import TPCH, given_or_default
     from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.graphene.experiment import GRAPHENE, SCHEMES, Sizes, plot_graphene, results_of, run_seeds
 
@@ -82,7 +83,9 @@ def graphene(
         _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, places)
         return
     refuse("is of --on sls", folder=place, nodes=nodes)
-    folder = _tpch(tpch, generated)
+    if generated:
+        refuse("--generated leaves TPC-H's DAGs out", tpch=tpch)
+    folder = None if generated else given_or_default(tpch, TPCH, note)
     schemes = frozenset(chosen(scheme, [each.name for each in SCHEMES]))
     sizes = Sizes(jobs or (12 if quick else 40), load or 0.6, frozenset(part or Part), schemes)
     with simulating(cache, [GRAPHENE.settings(0)]) as progress:
@@ -114,14 +117,3 @@ def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: OutputPa
         lambda turn, seed, player: run_draw(seed, size, names, turn, player),
         lambda draws: results_of(draws, size),
     )
-
-
-def _tpch(given: Path | None, generated: bool) -> Path | None:
-    """Return the folder of measured DAGs; None: the user wants generated ones alone."""
-    from treadle_lab.harness.data import TPCH, given_or_default
-
-    if not generated:
-        return given_or_default(given, TPCH, note)
-    if given is not None:
-        raise UserError("--generated: leaves TPC-H's DAGs out, but --tpch names them; give one of the two")
-    return None

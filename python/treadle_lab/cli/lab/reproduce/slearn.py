@@ -94,9 +94,8 @@ def slearn(
     refuse("is of --on sls", folder=place)
     schemes = _schemes(scheme, dags=dags, model=model)
     folder = given_or_default(trace, GOOGLE, note)
-    settings = RunSettings(
-        cache, processes or int(model)
-    )  # a draw takes longer than the model: one process makes it once
+    # a draw takes longer than the model: one process makes it once
+    settings = RunSettings(cache, processes or int(model))
     draws = Draws(folder, jobs or (DAGS if dags else JOBS), nodes, train_once, dags, load)
     compiled = [] if model else [schemes[0].settings(0)]
     with simulating(cache, compiled, "reading the trace, simulating") as progress:
