@@ -52,7 +52,7 @@ def invoke(*arguments: str) -> str:
 
 
 def eligible_for(trace: Trace, seed: int) -> Eligible:
-    return eligible_of(trace, made_for(trace, 500, 0.5, seed))
+    return eligible_of(trace, made_for(trace, 500, seed, 0.5))
 
 
 def run(trace: Trace, wanted: TraceConstraints, *systems: str, slowdown: float = 1.25) -> list[Run]:
@@ -176,4 +176,4 @@ def test_slowdowns_by_kind_of_constraint_stand_beside_table_ii(tmp_path: Path) -
 def test_small_clusters_have_a_machine_for_every_job() -> None:
     trace = trace_of("made", np.arange(400.0).tolist(), [np.ones(3)] * 400)
     for seed in range(3):
-        eligible_of(trace, made_for(trace, 20, 0.5, seed))  # an error before, when nobody met two conditions
+        eligible_of(trace, made_for(trace, 20, seed, 0.5))  # an error before, when nobody met two conditions

@@ -34,7 +34,8 @@ class BenchError(UserError):
 
 _STOCK = "io.treadle.sls.MeasuredCapacityScheduler"
 _TREADLE = "io.treadle.sls.SlsTreadleScheduler"
-_FLOOR_ENGINE = "io.treadle.sls.FirstFitEngine"
+_MODE = "yarn.scheduler.treadle.mode"
+_FLOOR = {_MODE: "enforce", "yarn.scheduler.treadle.engine.class": "io.treadle.sls.FirstFitEngine"}
 _ASYNC = CS + "schedule-asynchronously."
 
 
@@ -62,12 +63,8 @@ class Mode:
 
 def asynchronous(threads: int) -> Mode:
     """Return the stock scheduler with this many threads that place at any time."""
-    return Mode(
-        name=f"async-{threads}",
-        kind=Kind.STOCK,
-        scheduler_class=_STOCK,
-        capacity_settings={_ASYNC + "enable": "true", _ASYNC + "maximum-threads": str(threads)},
-    )
+    settings = {_ASYNC + "enable": "true", _ASYNC + "maximum-threads": str(threads)}
+    return Mode(f"async-{threads}", Kind.STOCK, _STOCK, settings)
 
 
 _AT_HEARTBEATS: Final = {
@@ -79,26 +76,12 @@ _AT_HEARTBEATS: Final = {
 MODES: Final[dict[str, Mode]] = {
     mode.name: mode
     for mode in (
-        Mode(name="sync", kind=Kind.STOCK, scheduler_class=_STOCK, capacity_settings=_AT_HEARTBEATS),
-        Mode(
-            name="observe",
-            kind=Kind.OBSERVER,
-            scheduler_class=_TREADLE,
-            capacity_settings=_AT_HEARTBEATS,
-            yarn_settings={"yarn.scheduler.treadle.mode": "observe_only"},
-        ),
+        Mode("sync", Kind.STOCK, _STOCK, _AT_HEARTBEATS),
+        Mode("observe", Kind.OBSERVER, _TREADLE, _AT_HEARTBEATS, {_MODE: "observe_only"}),
         asynchronous(1),
         asynchronous(2),
-        Mode("treadle", Kind.TREADLE, _TREADLE, yarn_settings={"yarn.scheduler.treadle.mode": "enforce"}),
-        Mode(
-            "floor",
-            Kind.FLOOR,
-            _TREADLE,
-            yarn_settings={
-                "yarn.scheduler.treadle.mode": "enforce",
-                "yarn.scheduler.treadle.engine.class": _FLOOR_ENGINE,
-            },
-        ),
+        Mode("treadle", Kind.TREADLE, _TREADLE, yarn_settings={_MODE: "enforce"}),
+        Mode("floor", Kind.FLOOR, _TREADLE, yarn_settings=_FLOOR),
     )
 }
 """All modes by name, in the order in which they run."""

@@ -50,9 +50,7 @@ def phoenix(
     )
     every = step or (QUICK_STEP if quick else 1)
     jobs, workers = trace.faster(faster).every(every), max(1, slots // every)
-    setup = experiment.Setup(
-        jobs, workers, faster, lambda draw: experiment.made_for(jobs, workers, experiment.SUPPLY, draw)
-    )
+    setup = experiment.Setup(jobs, workers, faster, partial(experiment.made_for, jobs, workers))
     draws = range(seed, seed + (seeds or (2 if quick else SEEDS)))
     with simulating(None, what="runs") as progress:
         runs = experiment.run_systems(names, setup, draws, progress)
