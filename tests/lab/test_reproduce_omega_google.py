@@ -90,7 +90,7 @@ def test_a_day_runs_under_every_architecture(google: GoogleDay) -> None:
 
 def test_the_command_with_a_google_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = tuple(Point(name, 1000, 0.1, 5.0) for name in ("omega", "mesos"))
-    monkeypatch.setattr(figures, "GOOGLE_FIGURES", {"14": Figure("14", "small", points, points)})
+    monkeypatch.setattr(figures, "GOOGLE_FIGURES", {"14": Figure("small", points, points)})
     command = ["lab", "reproduce", "omega", "--workload", "google", "--figure", "14", "--seeds", "2"]
     for name in ("a", "b"):
         assert run([*command, "--out", str(tmp_path / f"{name}.json")]) == 0
