@@ -11,7 +11,7 @@ from tests.support.tables import rows_of
 from treadle.cli.main import run
 from treadle.dag import Dag, Stage
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle_lab.papers.hdrf import facebook, slots
+from treadle_lab.papers.hdrf import facebook
 from treadle_lab.papers.hdrf.facebook import NODES
 from treadle_lab.papers.hdrf.slots import SCHEMES, SlotRun, results_of, run_slots, scenario_of
 
@@ -39,7 +39,7 @@ def test_slots_are_shared_and_memory_is_not_counted() -> None:
 def test_tasks_slow_each_other_down_where_slots_give_out_more_memory_than_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "schedule", bags)
+    monkeypatch.setattr(facebook, "schedule", bags)
     sample = tmp_path / "sample"
     sample.write_text("")
     found = {scheme: run_slots(SlotRun(sample, scheme, 1)) for scheme in SCHEMES}
