@@ -104,7 +104,7 @@ def behind(outcome: Sequence[Rounds]) -> list[str]:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What is shown of a load.
+    """The table and the ratios of a load.
 
     Attributes:
         rows: figures of the table: name, title, how a number of it is written.

@@ -129,7 +129,7 @@ def figures_of(run: Run) -> dict[str, Any]:
 
 
 def conflict_fraction(seen: Mapping[str, Any]) -> float | None:
-    """Return the conflicts of all engines over what they have committed; None if that is nothing."""
+    """Return the conflicts of all engines over their commits; None without any commit."""
     shim = seen["shim"]
     rejected = sum(int(shim.get(f"Rejected{reason}", 0)) for reason in CONFLICTS)
     engines = seen.get("engines") or {"": {"committed": shim.get("Committed", 0), "rejected": rejected}}

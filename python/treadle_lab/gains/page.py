@@ -266,7 +266,7 @@ def compare(
     """Get the rows; show the tables, or the verdicts on one policy; write outputs.
 
     Args:
-        plan: what is run
+        plan: the cells to run
         runs: where results are kept, and how many run at a time
         kept: a file with rows instead
         policy: of which verdicts are wanted; None: all are compared
