@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
-from treadle.dag import TwiceError, each_once
+from treadle.dag import each_once
 from treadle.errors import UserError
 
 
@@ -171,7 +171,7 @@ def read_values(path: Path) -> Iterator[tuple[int, Any]]:
             ) from None
         except RecursionError:
             raise wrong(path, f"line {line}", "the JSON is nested too deep") from None
-        except TwiceError as error:
+        except ValueError as error:  # a field is there twice, or a number has too many digits
             raise wrong(path, f"line {line}", str(error)) from None
         if isinstance(value, list):
             for element in value:

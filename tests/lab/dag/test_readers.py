@@ -115,6 +115,7 @@ def test_a_mistake_in_a_project_is_reported(tmp_path: Path, change: dict[str, An
         (b"3", ":1: not a JSON object"),
         (b"\xff", "this is no UTF-8 text"),
         (b"[" * 99999, "the JSON is nested too deep"),
+        (b'{"name": ' + b"9" * 5000 + b"}", "line 1: Exceeds the limit"),
     ],
 )
 def test_a_line_that_is_no_object_is_reported(tmp_path: Path, content: bytes, message: str) -> None:
