@@ -156,7 +156,7 @@ def results_of(draws: Sequence[Draw], size: Size) -> Results:
     results.facts["shortfalls"] += [*_misplaced(draws), *_rejected(draws), *_missed(results)]
     short = sum(job.name.startswith(SHORT) for draw in draws for job in draw.runs[OURS].jobs)
     if short < SHORT_JOBS:
-        text = f"{short} short jobs a scheduler: {SHORT_JOBS} are needed for an answer; raise --rounds"
+        text = f"{short} short jobs a scheduler: {SHORT_JOBS} are needed for an answer; raise --seeds"
         results.facts["shortfalls"].append(text)
     return results
 
