@@ -143,7 +143,7 @@ def cluster_command(
         modes = [load.mode(BACKLOG_MODES[name]) for name in chosen(mode, BACKLOG_MODES, option="--mode")]
         judge, sheet, done = partial(rate_of, load=load), RATE, partial(_done_of_backlog, load)
     else:
-        refuse("goes with --backlog only", **of_backlog)
+        refuse("goes with --backlog only", **dict.fromkeys(of_backlog, True))
         workload = Workload(nodes=nodes, seed=seed, **{**_SIZES, **given})
         modes = [MODES[name] for name in chosen(mode, MODES, option="--mode")]
         judge, sheet, done = partial(span_of, workload=workload), SPAN, partial(_done, workload)
