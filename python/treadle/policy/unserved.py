@@ -1,4 +1,4 @@
-"""Requests that go unserved: nodes reserved for large ones, and what the engine reports about those that wait.
+"""Requests that go unserved: nodes reserved for large ones, and the engine's reports on the waiting ones.
 
 A reserved node is not a YARN reservation, which books resources of a node for one container and counts them as used.
 Here nothing counts as used; the engine only places nothing else there (columns ``hold_row``, ``hold_node``).

@@ -47,7 +47,7 @@ class Situation(NamedTuple):
 
     at_ms: int
     steps: tuple[Step, ...]
-    """Of a job after those of the job that arrived before it."""
+    """Jobs follow in the order of their arrival."""
 
 
 def _records(situation: Situation, built: Built) -> Records:

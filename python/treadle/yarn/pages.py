@@ -99,7 +99,7 @@ class Refusal(NamedTuple):
 
 
 def why_failed(error: requests.RequestException) -> str:
-    """Return in a few words why a request failed, with the remedy: what the daemon answers, or the trouble with TLS."""
+    """Return in a few words why a request failed, with the remedy: the daemon's answer, or the trouble with TLS."""
     if not isinstance(error, requests.exceptions.SSLError):
         return ": ".join(filter(None, refusal_of(error.response)))
     causes = [cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)]
