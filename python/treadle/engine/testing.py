@@ -68,7 +68,7 @@ def request(application: int, key: int, count: int, capability: Sequence[int], *
     return row | columns
 
 
-def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counted: Sequence[int] = (1, 1)) -> list[Any]:
+def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4) -> list[Any]:
     """Return a snapshot: nodes of 16 GB and 8 vcores, 4 per rack; equal leaves; applications that request 8 x 1 GB."""
     texts = StringTable()
     whole = np.array([16384, 8]) * nodes
@@ -103,7 +103,7 @@ def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counte
     ]
     described_rows = [rows(kind, texts, given) for kind, given in described if given]
     settings = {"node-locality-delay": "2", "nm-heartbeat-ms": "1000"}
-    types = resource_types(("memory-mb", "vcores"), counted)
+    types = resource_types(("memory-mb", "vcores"), (1, 1))
     for text in (*types.names, *settings, *settings.values()):
         texts.index(text)
     return [events.Snapshot(1), texts.drain(), types, events.Settings(settings), *described_rows]

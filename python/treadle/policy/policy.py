@@ -43,23 +43,22 @@ from treadle.policy.state import (
     take_keys,
 )
 from treadle.policy.unserved import Holds
-from treadle.policy.user_parts import Calls, ClusterView, FromFile, PartFailure, Watch, unwatched
+from treadle.policy.user_parts import Calls, ClusterView, FromFile, PartFailure, Watch
 from treadle.policy.work import Jobs, add_up_nodes, charge, floor_claims, note_use
 
 ALL_AT_ONCE: Final = 1 << 62
 
-
 NO_STEP: Final = -1
 """The step number of a fit that scores no nodes."""
 
-NODE_LOCALITY_DELAY = 40
+NODE_LOCALITY_DELAY: Final = 40
 """YARN's default of yarn.scheduler.capacity.node-locality-delay."""
 
-HEARTBEAT_MS = 1000
+HEARTBEAT_MS: Final = 1000
 """YARN's default of yarn.resourcemanager.nodemanagers.heartbeat-interval-ms."""
 
 Fallback = Callable[[PartFailure], Settings]
-"""Returns the settings to use after a part failed; raises the failure if there are none."""
+"""Returns the settings to use after a part failed."""
 
 
 def integer(settings: dict[str, str], key: str, default: int) -> int:
@@ -68,11 +67,6 @@ def integer(settings: dict[str, str], key: str, default: int) -> int:
         return int(settings.get(key, default))
     except ValueError:
         return default
-
-
-def no_fallback(failure: PartFailure) -> Settings:
-    """Raise the failure: there is no fallback."""
-    raise failure
 
 
 _COUNTERS = [OFFERS, CURSOR, BUNDLE, SCORED]
@@ -110,7 +104,7 @@ class DecideCheckpoint:
 class Policy:
     """Decides which request gets which node, by any combination of five parts. Outlives the models of snapshots."""
 
-    def __init__(self, settings: Settings, fallback: Fallback = no_fallback, watch: Watch = unwatched) -> None:
+    def __init__(self, settings: Settings, fallback: Fallback, watch: Watch) -> None:
         self.latest: Scratch | None = None
         """Scratch data of the latest cycle, None before the first; read-only."""
         self._fallback = fallback
@@ -235,9 +229,7 @@ class Policy:
         """Return whether time alone may change the next answer: a row waits for a nearer node, or the gate is due."""
         return self._delayed or now_ms >= self.gate.due_ms
 
-    def decide(
-        self, cluster: Cluster, view: View, now_ms: int, limit: int, stop_at: int = 0, *, commits: bool = True
-    ) -> Batch:
+    def decide(self, cluster: Cluster, view: View, now_ms: int, limit: int, stop_at: int, *, commits: bool) -> Batch:
         """Return at most ``limit`` proposals, already counted as in flight in the tables.
 
         If a part fails, the proposals so far stay, and the fallback's parts continue from there. Call `note_use` next.
@@ -299,10 +291,10 @@ class Policy:
             self.latest,
             out,
             asked,
-            self.order.weights,
-            self._overbooked(cluster),
-            self.fit.candidates * leaves,
-            self._settings.engine_reservation.headroom,
+            weights=self.order.weights,
+            overbook=self._overbooked(cluster),
+            candidates=self.fit.candidates * leaves,
+            headroom=self._settings.engine_reservation.headroom,
             counts_asks=not self.share.walks_queues,
         )
 
@@ -358,9 +350,9 @@ class Policy:
             scratch.apps["key"] = key
 
     def _begin(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> Scratch:
-        """Run the estimate, the gate and compiled orders; once per cycle.
+        """Add up the service attained until now, and run the estimate, the gate and the order.
 
-        Adds up the service attained until now. Returns the inner loop's arrays with the nodes that requests may use.
+        Returns the inner loop's arrays with the nodes that requests may use.
 
         Raises:
             PartFailure: a part failed.
@@ -373,12 +365,12 @@ class Policy:
         for keeper in self._keepers.values():
             ended = keeper.ended(cluster)
             scratch = scratch if ended is None else scratch._replace(ended=ended)
+        default_ms = float(self.estimate.default_ms)
         if cluster.hints.has_claims:
-            default_ms, part = float(self.estimate.default_ms), float(self._settings.plans.claims_fraction)
-            floor_claims(view, scratch.ended, cluster.hints.size, now_ms, default_ms, part)
+            fraction = float(self._settings.plans.claims_fraction)
+            floor_claims(view, scratch.ended, cluster.hints.size, now_ms, default_ms, fraction)
         self.gate.mark(cluster, scratch.apps)
-        estimate, default_ms = self.estimate.durations, float(self.estimate.default_ms)
-        jobs = self.jobs = Jobs(cluster, view, estimate, default_ms, scratch, now_ms, self._overbooks)
+        jobs = self.jobs = Jobs(cluster, view, self.estimate.durations, default_ms, scratch, now_ms, self._overbooks)
         if isinstance(self.estimate, FromFile):
             self._durations_ms = np.full(cluster.requests.size, np.nan)
             self.estimate.fill(self.cluster_view(cluster, now_ms, 0), scratch)
@@ -410,7 +402,7 @@ class Policy:
         else:
             self.gate.open(cluster, view, now_ms, scratch.rows)
             self.gate.mark(cluster, scratch.apps)
-        cluster.ended = cluster.ended[:0]
+        cluster.ended = cluster.ended[:0]  # the gate has learned from them
 
     def _choose_nodes(self, cluster: Cluster, view: View, scratch: Scratch) -> Scratch:
         """Set the nodes that requests may use, where constraints exclude some."""

@@ -353,11 +353,12 @@ def scratch_for(
     old: Scratch | None,
     out: Records,
     asked: I64,
-    weights: Sequence[float] = (),
-    overbook: Mapping[int, float] | None = None,
-    candidates: int = 0,
-    headroom: bool = False,
-    counts_asks: bool = False,
+    *,
+    weights: Sequence[float],
+    overbook: Mapping[int, float],
+    candidates: int,
+    headroom: bool,
+    counts_asks: bool,
 ) -> Scratch:
     """Return arrays large enough for the cluster, initialised for the loop; the lasting part of ``old`` is kept.
 
@@ -379,7 +380,7 @@ def scratch_for(
     reset_app_records(apps, cluster.apps.in_use(), _NEW, cluster.apps.leaf_applications)
     listed = np.zeros(len(cluster.apps.leaf_applications), LISTED)
     listed["application"] = cluster.apps.leaf_applications
-    available, bound, factors = _offered(cluster, overbook or {})
+    available, bound, factors = _offered(cluster, overbook)
     return Scratch(
         counters=_counters_after(old),
         out=out,
