@@ -42,7 +42,7 @@ from treadle.policy.unserved import StarvationMonitor, held_back, too_large
 from treadle.policy.user_parts import PartFailure, Watch, unwatched
 from treadle.yarn.codes import application_id
 
-register_parts()  # re-exported for users of the engine
+register_parts()  # so that settings can name all built-in parts
 
 HELD_EVERY_MS: Final = 1_000
 """Minimum interval between updates of the held applications, in milliseconds of the RM's time."""
@@ -84,7 +84,7 @@ class Engine:
             tries_again: whether one of several engines handles transactions and retries after conflicts itself;
                 otherwise its caller does
         """
-        self._backs_off = tries_again
+        self._tries_again = tries_again
         self.attempts: Attempts | None = None
         """Retry handling of one of several engines; None if the caller handles retries."""
         self._guarantees = Guarantees()
@@ -118,7 +118,7 @@ class Engine:
 
     def _follow_roster(self) -> None:
         """Create or update attempt handling if this is one of several engines."""
-        own = self._settings.engine if self._backs_off else None
+        own = self._settings.engine if self._tries_again else None
         if own is None:
             self.attempts = None
         elif self.attempts is None:
@@ -213,7 +213,7 @@ class Engine:
             return Proposals.none()
         cluster.decide, cluster.now_ms = self._decides, now_ms
         self._carry(cluster)
-        read = cluster.classes.sync(cluster)
+        bound = cluster.classes.sync(cluster)
         cluster.rejections.release(now_ms)
         view = cluster.view()
         expired = cluster.assumed.expire(view, now_ms, self._settings.in_flight.timeout_ms)
@@ -223,7 +223,7 @@ class Engine:
         )
         self._starvation.check(cluster, view, self._policy.latest_on(cluster), now_ms, commits=assume)
         in_backoff = cluster.rejections.last_backoff >= cluster.decide
-        if not (cluster.changed or read or expired or released or in_backoff or due or self._policy.waits(now_ms)):
+        if not (cluster.changed or bound or expired or released or in_backoff or due or self._policy.waits(now_ms)):
             cluster.decide += 1
             return Proposals.none()
         if self._settings.engine is not None:

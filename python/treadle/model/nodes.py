@@ -332,7 +332,7 @@ class Classes:
         )
 
     def sync(self, cluster: Mirror) -> bool:
-        """Bring classes and rows up to date; return whether rows remain unbound until the next cycle."""
+        """Bring classes and rows up to date; return whether rows that the last cycle left unbound are bound now."""
         if not self.active:
             return False
         waited = len(self._unread) > 0
