@@ -31,7 +31,7 @@ from treadle.events import (
     Tags,
 )
 from treadle.live.session import (
-    DECISIONS_TO_MEND,
+    DECISIONS_UNTIL_HEALTHY,
     EngineFailedError,
     Session,
     Submit,
@@ -264,7 +264,7 @@ def test_a_failure_is_reported_until_the_new_engine_has_proved_itself() -> None:
     caller.engines[0].fail = ZeroDivisionError("a fault")
     caller.send(2)
     assert "a fault" in caller.status(caller.send(3, SNAPSHOT))["error"]
-    answers = [caller.send(4 + at) for at in range(DECISIONS_TO_MEND - 2)]
+    answers = [caller.send(4 + at) for at in range(DECISIONS_UNTIL_HEALTHY - 2)]
     assert [answer.status for answer in answers] == [""] * len(answers)
     assert caller.status(caller.send(4 + len(answers)))["error"] is None
 

@@ -152,7 +152,7 @@ class LoopbackServer:
 
 
 class LoopbackConnection(Thread):
-    """One connection, on a thread of its own."""
+    """One connection, and the thread that serves it."""
 
     def __init__(self, server: LoopbackServer, connected: socket.socket) -> None:
         super().__init__(daemon=True)
@@ -161,10 +161,10 @@ class LoopbackConnection(Thread):
         self._stream = connected.makefile("rb", _BUFFER_BYTES)
         self._log = server.strangers_log
         self.since_s = time.monotonic()
-        """When it came."""
+        """When it was accepted, by the monotonic clock."""
 
     def run(self) -> None:
-        """Prove the secret and have it proved, then answer the other end's calls until it goes or errs."""
+        """Exchange proofs of the secret, then answer calls until the other end disconnects or sends a wrong one."""
         try:
             # A reply of 8 KiB or more takes 44 ms without it.
             self._connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""An engine behind a conversation: frames in, answers out, with no socket, file or clock of its own."""
+"""An engine behind a conversation: frames in, answers out, without sockets, files or clocks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-DECISIONS_TO_MEND: Final = 100
+DECISIONS_UNTIL_HEALTHY: Final = 100
 """After this many decisions a new engine is healthy: the failure before it is not reported any more."""
 
 ENGINE_ACCESS_WAIT_S: Final = 0.25
@@ -130,10 +130,7 @@ class EngineFailedError(Exception):
 
 
 class Session(Conversation):
-    """One caller's conversation with one engine, which it keeps going.
-
-    Not for several threads at a time.
-    """
+    """One caller's conversation with one engine, which it replaces after a failure."""
 
     def __init__(
         self,
@@ -151,7 +148,7 @@ class Session(Conversation):
         Args:
             make_engine: called again after a failure
             read_settings: called whenever the frames' configuration number changes, and now without ``settings``
-            reply_max_bytes: no answer is longer, unless the call sets a bound of its own
+            reply_max_bytes: no answer is longer, until a call of `decide` sets another bound
             clock_ns: for the time spent deciding, which is reported and never decided upon
             settings: those to start with
             submit: has settings read again; until then the old ones are followed
@@ -177,20 +174,21 @@ class Session(Conversation):
         self._engine = make_engine(self._settings)
         self._reply_max_bytes = reply_max_bytes
         self._configuration: int | None = None
-        self._steady = 0
+        self._decisions = 0
+        """Number of decisions since the latest failure."""
         self._waits = WaitMetrics()
         self._contention, self._contention_s = "", -1
         self._note_policy()
 
     def set_policy_error(self, policy_error: str) -> None:
-        """Say with each status, until other settings are taken over, why the policy of the file does not run."""
+        """Report in each status, until other settings are taken over, why the policy of the file does not run."""
         self._status.policy_error = policy_error
 
     def decide(self, frame: bytes, reply_max_bytes: int | None = None) -> bytes:
         """Answer a frame, as `Conversation.decide` does.
 
         Raises:
-            EngineFailedError: this session has no future.
+            EngineFailedError: the engine failed `FAILURES_MAX` times in a row.
         """
         if reply_max_bytes is not None:
             self._reply_max_bytes = reply_max_bytes
@@ -215,7 +213,7 @@ class Session(Conversation):
     def _take(self, tick: Tick, frame: Frame) -> None:
         """Pass a frame to the engine and have it decide."""
         header, engine = frame.header, self._engine
-        self._reconfigure(header.configuration)
+        self._reconfigure(tick, header.configuration)
         engine.apply([event for event in frame.events if not isinstance(event, AttemptKeys)])
         inside = engine.inside()
         if inside is not None:
@@ -236,7 +234,7 @@ class Session(Conversation):
         for each in self._listeners:
             each.deciding()
         fits = rows_within(self._reply_max_bytes, transactions=engine.attempts is not None)
-        limit = max(0, min(header.limit, self._settings.limits.proposals_max, fits))
+        limit = max(0, min(header.limit, fits))
         proposals = engine.decide(header.rm_time_ms, limit, sequence=header.sequence, assume=not header.observe)
         tick.held = engine.held()
         self._note_policy()
@@ -247,18 +245,18 @@ class Session(Conversation):
         self._status.diagnostics = tuple(engine.diagnostics())
         self._note_attempts(header.rm_time_ms)
         self._status.waits_for = engine.waits_for()
-        self._note_known(header.rm_time_ms)
-        tick.proposals = proposals
+        self._note_known(tick, header.rm_time_ms)
+        tick.proposals = proposals  # only now: after a failure above the answer has none
         self.failures = 0
-        self._steady += 1
-        if self._steady >= DECISIONS_TO_MEND:
+        self._decisions += 1
+        if self._decisions >= DECISIONS_UNTIL_HEALTHY:
             self._status.engine_error = ""
 
-    def _note_known(self, now_ms: int) -> None:
+    def _note_known(self, tick: Tick, now_ms: int) -> None:
         """Report the listeners' summaries and warnings, and the contention of nodes, updated at most once a second."""
         if now_ms // 1_000 != self._contention_s:
             self._contention_s, self._contention = now_ms // 1_000, self._engine.contention()
-        tick, status = self._tick, self._status
+        status = self._status
         tick.known = "; ".join(filter(None, (each.summary() for each in self._listeners)))
         status.learned = "; ".join(filter(None, (self._contention, tick.known)))
         tick.warnings = tuple(warning for each in self._listeners for warning in each.warnings())
@@ -276,7 +274,7 @@ class Session(Conversation):
         status.engines = {"figures": figures, "given_up": attempts.given_up()}
 
     def _failed(self, error: Exception) -> None:
-        self._steady = 0
+        self._decisions = 0
         self._status.engine_error = f"engine restarted after {type(error).__name__}: {error}"
         _log.error("the engine failed on frame %d, a new one is started", self._sequence, exc_info=error)
         if self.failures > 1:
@@ -287,7 +285,7 @@ class Session(Conversation):
         self._engine = self._make_engine(self._engine.running)
 
     def _note_policy(self) -> None:
-        """Say which policy runs, and why if it is not the one configured."""
+        """Report which policy runs, and why if it is not the one configured."""
         failure = self._engine.failure
         running = self._engine.running
         if running is not self._running:
@@ -306,7 +304,7 @@ class Session(Conversation):
         for each in self._listeners:
             each.failed(self._settings, failure, self._engine.running, switches)
 
-    def _reconfigure(self, configuration: int) -> None:
+    def _reconfigure(self, tick: Tick, configuration: int) -> None:
         """Have treadle.yaml read again if the number changed; keep the old settings if the new ones are refused."""
         before, self._configuration = self._configuration, configuration
         self._status.configuration = configuration
@@ -314,7 +312,7 @@ class Session(Conversation):
             self._reading = self._submit(self._read_settings)
         if self._reading is not None and self._reading.done():
             reading, self._reading = self._reading, None
-            self._tick.reading = reading
+            tick.reading = reading
             try:
                 self._take_over(reading.result())
             except (ConfigError, PartFailure) as error:

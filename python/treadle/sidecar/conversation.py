@@ -96,7 +96,7 @@ class Listener:
         """Handle the arrival of a frame, which may be invalid."""
 
     def wants_snapshot(self) -> bool:
-        """Say, once, that nothing can be made of the frames before the next snapshot, which should come now."""
+        """Return, once, whether it can use no frame before the next snapshot; one is then requested."""
         return False
 
     def collect(self, frame: Frame) -> Sequence[Event]:
@@ -116,7 +116,7 @@ class Listener:
         """Handle the answer to the frame."""
 
     def follow(self, settings: Settings, before: Settings | None = None) -> None:
-        """Follow other settings from now on; those ``before``, which the engine followed, did well."""
+        """Follow other settings from now on; those ``before``, None at first, ran without a failure."""
 
     def failed(self, settings: Settings, failure: Any, running: Settings, switches: Sequence[PolicySwitch]) -> None:
         """Handle the failure of a part of ``settings``, or of those that replaced them, and the settings that run now.
@@ -129,7 +129,7 @@ class Listener:
         """Handle an engine that fails repeatedly: discard the data sent to it, which may be the cause."""
 
     def again(self, applications: Iterable[int]) -> None:
-        """Return all that is known of some applications with the next frames, as if it were new."""
+        """Return the known data of some applications again with the next frames."""
 
     def summary(self) -> str:
         """Return a short summary for the status; empty if there is nothing to report."""
@@ -165,24 +165,25 @@ class Conversation(ABC):
         """It has been logged."""
         self.failures = 0
         """How often it has failed with no decision since."""
-        self._tick = Tick(b"", None)
+        self._known = ""
+        self._warnings: Sequence[str] = ()
+        """`Tick.known` and `Tick.warnings` of the latest frame."""
         self._status = Status("", keys_for=tuple(type_ for each in self._listeners for type_ in each.keys_for()))
 
     def decide(self, frame: bytes, reply_max_bytes: int | None = None) -> bytes:
-        """Answer a frame. Whatever is wrong with it is answered with `RESEND` and no proposals.
+        """Answer a frame, an invalid one with `RESEND` and no proposals.
 
         Args:
             frame: as in docs/wire-format.md
             reply_max_bytes: no answer to the caller is longer, from this one on
 
         Raises:
-            Exception: it has failed `FAILURES_MAX` times in a row, and has no future.
+            Exception: it has failed `FAILURES_MAX` times in a row; the process is to end.
         """
         with self._turn:
-            before = self._tick
-            tick = self._tick = Tick(frame, reply_max_bytes, known=before.known, warnings=before.warnings)
+            tick = Tick(frame, reply_max_bytes, known=self._known, warnings=self._warnings)
             self._decide(tick)
-            self._tick = Tick(b"", None, known=tick.known, warnings=tick.warnings)  # the frame may be large
+            self._known, self._warnings = tick.known, tick.warnings
             return tick.answer
 
     def _decide(self, tick: Tick) -> None:
@@ -192,7 +193,7 @@ class Conversation(ABC):
         header: FrameHeader | None = None
         try:
             header, _ = read_frame_header(tick.content)
-            self._follow(header)
+            self._follow(tick, header)
             tick.frame = self._decoder.decode(tick.content)
             self._awaits_snapshot = self._refusing = False
             self._status.frame_error = ""
@@ -222,13 +223,13 @@ class Conversation(ABC):
 
     @abstractmethod
     def _failed(self, error: Exception) -> None:
-        """Handle a failure of `_take`; raise if there is no future."""
+        """Handle a failure of `_take`; raise if the process is to end."""
 
     def _switches(self) -> Sequence[PolicySwitch]:
         """Return the latest changes of policy."""
         return ()
 
-    def _follow(self, header: FrameHeader) -> None:
+    def _follow(self, tick: Tick, header: FrameHeader) -> None:
         """Refuse a frame that does not continue the one before."""
         if header.snapshot:
             if header.epoch != self._epoch:
@@ -245,14 +246,15 @@ class Conversation(ABC):
             raise WireError("sequence", f"{header.sequence} after {self._sequence}")
         # a list: each listener is asked, so that one snapshot serves all
         elif [each for each in self._listeners if each.wants_snapshot()]:
-            self._tick.refused = True
+            tick.refused = True
             raise WireError("flags", "a delta, and what is remembered of jobs begins with a snapshot")
         self._sequence = header.sequence
 
     def _refuse(self, header: FrameHeader | None, error: WireError) -> None:
+        sequence = header.sequence if header else "?"
         # Further frames until the snapshot are refused too: one warning is enough.
         level = logging.DEBUG if self._refusing else logging.WARNING
         if isinstance(error, TooManyError | VersionError):
-            self._status.frame_error = f"frame {header.sequence if header else '?'} refused: {error}"
-        _log.log(level, "frame %s refused, a snapshot is awaited: %s", header.sequence if header else "?", error)
+            self._status.frame_error = f"frame {sequence} refused: {error}"
+        _log.log(level, "frame %s refused, a snapshot is awaited: %s", sequence, error)
         self._awaits_snapshot = self._refusing = True
