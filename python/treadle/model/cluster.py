@@ -111,6 +111,24 @@ class Cluster:
     def apply(self, event: Event) -> None:
         """Apply one event of the current snapshot; raises `ModelError` if it contradicts earlier events."""
         match event:
+            case events.Fates():
+                self._apply_fates(event)
+            case events.Containers():
+                self._check_width(event.capability)
+                self.tasks.apply(event, self.apps, self.names.index_of("MAPREDUCE"))
+            case events.Names():
+                self.names.add(event)
+            case events.Tags():
+                self._apply_tags(event)
+            case events.TaskEstimates() | events.PlanRanks():
+                self.hints.apply(event, self.apps, self.requests)
+            case _:
+                self._apply_change(event)
+                self.changed = True
+
+    def _apply_change(self, event: Event) -> None:
+        """Apply an event that may allow a placement which was impossible in the last cycle."""
+        match event:
             case events.Nodes():
                 self._check_width(event.free)
                 self.classes.nodes_changed(self.nodes.apply(event, self.names))
@@ -124,25 +142,20 @@ class Cluster:
             case events.ApplicationUsage():
                 self._check_width(event.used)
                 self.apps.apply_usage(event)
-            case events.Fates():
-                self._apply_fates(event)
-                return
             case events.QueueLimits():
                 self._check_width(event.used)
                 self.limits.apply(event, self.names)
             case events.Users():
                 self._check_width(event.used)
                 self.users.apply(event, self.names)
-            case _:
-                self._apply_rare(event)
-                return
-        self.changed = True
-
-    def _apply_rare(self, event: Event) -> None:
-        match event:
             case events.Applications():
                 self.apps.apply(event, self.names)
                 self._drop_replaced(event)
+            case _:
+                self._apply_rare_change(event)
+
+    def _apply_rare_change(self, event: Event) -> None:
+        match event:
             case events.Queues():
                 self.queues.apply(event, self.names)
                 self.apps.queues_changed(self.queues.size)
@@ -150,32 +163,10 @@ class Cluster:
                 self._apply_blacklist(event)
             case events.Settings():
                 self.settings = dict(event.values)
-            case events.Tags():
-                self._apply_tags(event)
-                return
-            case events.Names():
-                self.names.add(event)
-                return
-            case events.TaskEstimates() | events.PlanRanks():
-                self.hints.apply(event, self.apps, self.requests)
-                return
-            case events.Containers():
-                self._check_width(event.capability)
-                self.tasks.apply(event, self.apps, self.names.index_of("MAPREDUCE"))
-                return
             case events.TaskInputs():
                 self.tasks.apply_inputs(event)
             case events.StageInputs():
                 self.apps.apply_inputs(event)
-            case events.NodeAttributes() | events.Constraints() | events.AllocationTags():
-                self._apply_bounds(event)
-            case _:
-                raise ModelError(f"{type(event).__name__} must not come after the start of a snapshot")
-        self.changed = True
-
-    def _apply_bounds(self, event: events.NodeAttributes | events.Constraints | events.AllocationTags) -> None:
-        """Apply an event that restricts the nodes of requests."""
-        match event:
             case events.NodeAttributes():
                 self.attributes.apply(event, self.names)
                 self.classes.nodes_changed(event.node)
@@ -185,6 +176,8 @@ class Cluster:
             case events.AllocationTags():
                 self.constraints.apply_tags(event, self.names)
                 self.classes.applications_changed(event.application)
+            case _:
+                raise ModelError(f"{type(event).__name__} must not come after the start of a snapshot")
 
     def _apply_tags(self, event: events.Tags) -> None:
         """Apply tags of applications; tags with node requirements may change possible placements."""
