@@ -208,7 +208,7 @@ class Reader:
             texts, types, body = body[1], body[2], body[3:]
             assert isinstance(texts, events.Names)
             assert isinstance(types, events.ResourceTypes)
-            self.cluster = Cluster.start([texts], types)
+            self.cluster = Cluster([texts], types)
         for event in body:
             self.cluster.apply(event)
 

@@ -235,7 +235,7 @@ class Mirror:
         nodes = [{"node": at, "name_name": f"n{at}", "rack_name": "/r", "state": 1} | amounts for at in (0, 1)]
         made = rows(events.Nodes, self.texts, nodes)
         types = resource_types(("memory-mb", "vcores"), (1, 1))
-        self.cluster = Cluster.start([self.texts.drain()], types)
+        self.cluster = Cluster([self.texts.drain()], types)
         self.cluster.apply(made)
         self.tell(events.Applications, {"application": 3, "state": 1})
         self.tell(events.Requests, request(3, 0, 2, [1, 1], constrained=1))

@@ -154,7 +154,7 @@ class Engine:
             case Names() if self._cluster is None and self._names is not None:
                 self._names.append(event)
             case ResourceTypes() if self._cluster is None and self._names is not None:
-                self._cluster = Cluster.start(self._names, event)
+                self._cluster = Cluster(self._names, event)
                 self._cluster.decide = self._decides + 1
                 self._cluster.learn = None if self.attempts is None else self.attempts.learn
             case Samples() if not self._policy.observes:

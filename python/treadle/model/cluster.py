@@ -27,11 +27,13 @@ EVERYTHING: Final = REQUESTS | BLACKLIST | TAGS
 
 
 class Cluster:
-    """A mirror of the RM for one epoch; each snapshot creates a new one. ``types`` are the cluster's resource types."""
+    """A mirror of the RM for one epoch; each snapshot creates a new one, from its first two sections."""
 
-    def __init__(self, names: Names, types: events.ResourceTypes) -> None:
+    def __init__(self, names: Iterable[events.Names], types: events.ResourceTypes) -> None:
         resources = len(types.names)
-        self.names = names
+        self.names = Names()
+        for event in names:
+            self.names.add(event)
         self.types = types
         self.counted: U8 = own(types.counted)
         self.nodes = NodeTable(resources)
@@ -262,11 +264,3 @@ class Cluster:
             if node >= 0:
                 self.nodes.at["hold_row"][node] = -1
                 rows["hold_node"][row] = -1
-
-    @classmethod
-    def start(cls, names: Iterable[events.Names], types: events.ResourceTypes) -> Cluster:
-        """Create the model of a snapshot from its first two sections."""
-        known = Names()
-        for event in names:
-            known.add(event)
-        return cls(known, types)

@@ -18,9 +18,9 @@ _TEXT_MAX: Final = 400
 _TEXT_MIN: Final = 100
 """Maximum length of a text in characters: normally, and if the texts do not fit."""
 _WARNINGS_MAX: Final = 8
-_SAID_MAX: Final = 16
+_APPS_MAX: Final = 16
 """Maximum number of applications with texts in a status; fewer if their texts are long."""
-_SAID_TEXT_MAX: Final = 200
+_APP_TEXT_MAX: Final = 200
 _CUT: Final = "the status is too long: applications, warnings or ends of texts are left out of it"
 
 
@@ -74,7 +74,7 @@ class Status:
     def _text(self) -> str:
         """Return the JSON text; if it is too long, holds and diagnostics are cut first, and a warning says so."""
         fits = len(json.dumps(self.engines)) <= self.ENGINES_BYTES_MAX
-        text = self._json(_SAID_MAX, _TEXT_MAX, self.warnings if fits else (_CUT, *self.warnings), fits)
+        text = self._json(_APPS_MAX, _TEXT_MAX, self.warnings if fits else (_CUT, *self.warnings), fits)
         for most, text_max in ((4, _TEXT_MAX), (0, _TEXT_MAX), (0, _TEXT_MIN)):
             if len(text) > self.BYTES_MAX:
                 text = self._json(most, text_max, (_CUT, *self.warnings), fits)
@@ -92,8 +92,8 @@ class Status:
                 "learned": self.learned[:text_max],
                 "waits_for": self.waits_for[:text_max],
                 "keys_for": list(self.keys_for),
-                "holds": [[application, text[:_SAID_TEXT_MAX]] for application, text in self.holds[:most]],
-                "diagnostics": [[application, text[:_SAID_TEXT_MAX]] for application, text in self.diagnostics[:most]],
+                "holds": [[application, text[:_APP_TEXT_MAX]] for application, text in self.holds[:most]],
+                "diagnostics": [[application, text[:_APP_TEXT_MAX]] for application, text in self.diagnostics[:most]],
                 "warnings": [warning[:text_max] for warning in warnings[:_WARNINGS_MAX]],
             }
             | ({"engines": self.engines} if engines and self.engines else {})
@@ -117,8 +117,8 @@ _ALL_FLAGS: Final = sum(ProposalFlag)
 def rows_within(reply_max_bytes: int, *, transactions: bool) -> int:
     """Return how many proposals fit in an answer next to the longest other parts; negative if those do not fit."""
     row = PROPOSAL_ROW_BYTES + (TRANSACTION_BYTES if transactions else 0)
-    beside = PROPOSAL_HEADER.size + _HELD_SIZES.size + 2 * HELD_BYTES_MAX + Status.BYTES_MAX
-    return (reply_max_bytes - beside) // row
+    others = PROPOSAL_HEADER.size + _HELD_SIZES.size + 2 * HELD_BYTES_MAX + Status.BYTES_MAX
+    return (reply_max_bytes - others) // row
 
 
 class Answer(NamedTuple):
@@ -145,10 +145,9 @@ def encode_answer(answer: Answer) -> bytes:
     """Return the proposal frame of an answer."""
     proposals = answer.proposals
     status = answer.status.encode("utf-8")
-    flags = ProposalFlag(0)
-    flags |= ProposalFlag.RESEND if answer.resend else flags
-    flags |= ProposalFlag.AGAIN if answer.again else flags
-    flags |= ProposalFlag.UNSERVED if answer.unserved else flags
+    flags = ProposalFlag.RESEND * answer.resend
+    flags |= ProposalFlag.AGAIN * answer.again
+    flags |= ProposalFlag.UNSERVED * answer.unserved
     columns = [proposals.application, proposals.key, proposals.node]
     if proposals.transaction is not None:
         flags |= ProposalFlag.TRANSACTIONS
@@ -161,7 +160,7 @@ def encode_answer(answer: Answer) -> bytes:
     header = PROPOSAL_HEADER.pack(
         PROPOSAL_MAGIC,
         WIRE_VERSION,
-        int(flags),
+        flags,
         answer.epoch,
         answer.sequence,
         answer.decide_us,
