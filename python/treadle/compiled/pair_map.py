@@ -64,16 +64,16 @@ def put(pairs: Records, key: int, value: int) -> None:
     """Set ``key`` to ``value``. There must be an empty slot."""
     mask = len(pairs) - 1
     at = start_of(key, mask)
-    grave = -1
+    removed = -1
     while pairs[at].key != EMPTY:
         if pairs[at].key == key:
             pairs[at].value = value
             return
-        if pairs[at].key == GONE and grave < 0:
-            grave = at
+        if pairs[at].key == GONE and removed < 0:
+            removed = at
         at = (at + 1) & mask
-    if grave >= 0:
-        at = grave
+    if removed >= 0:
+        at = removed
     pairs[at].key = key
     pairs[at].value = value
 

@@ -19,9 +19,9 @@ from treadle.model.queues import ApplicationTable
 from treadle.model.tables import ModelError, RowTable, chain, largest, own
 from treadle.yarn.codes import KILLED_BY_APPMASTER, SUCCESS
 
-COMPLETED: Final = 3
-RESIZED: Final = 4
-GONE: Final = 0
+COMPLETED: Final = int(events.ContainerEvent.COMPLETED)
+RESIZED: Final = int(events.ContainerEvent.RESIZED)
+GONE: Final = int(events.ApplicationState.GONE)
 
 # `EFFECT.did`: the effect of a container event.
 NOTHING: Final = 0

@@ -1,7 +1,7 @@
 """Proposals in flight (without a known outcome), and the backoff that rejections cause.
 
 The RM's reason identifies the cause: the pair of request row and node (another node may work), the node, or the row.
-That item is not proposed again for a number of cycles that doubles with each consecutive rejection, up to `LONGEST`.
+That item is not proposed again for a number of cycles that doubles with each consecutive rejection (`BACKOFF_MAX`).
 Counting cycles instead of time keeps it deterministic. A constraint that the engine does not evaluate itself, such as
 on tags of other applications, may become satisfied at any time: the pair is retried after at most `CONSTRAINT_MS` of
 the RM's time, similar to YARN, which retries a node at each heartbeat.
@@ -141,20 +141,22 @@ class Assumed:
         """Release the rest of an answer; return the number of its proposals without an outcome."""
         batch = self._batches.pop(sequence)
         rows = len(batch.proposals)
-        unknown = np.full(rows, 255, np.uint8)
+        unknown = np.full(rows, 255, np.uint8)  # any number but that of a commit
         resolve(view, batch.proposals, batch.capability, batch.decide, np.arange(rows, dtype=np.int32), unknown)
         return batch.left
 
 
-SHORTEST = 4
-LONGEST = 1024
-CONSTRAINT_MS = 1000
-MAX_PAIRS = 1 << 16
+BACKOFF_MIN: Final = 4
+BACKOFF_MAX: Final = 1024
+"""Bounds of a backoff, in cycles."""
+CONSTRAINT_MS: Final = 1000
+MAX_PAIRS: Final = 1 << 16
 
+# Fates by the item that is not proposed again for some cycles; all others: the request row.
 _PAIR = {Fate.BLACKLISTED, Fate.WRONG_PARTITION, Fate.LOCALITY, Fate.CONSTRAINT, Fate.NODE_FULL}
 _NODE = {Fate.UNKNOWN_NODE, Fate.NODE_NOT_RUNNING, Fate.NODE_STALE, Fate.NODE_RESERVED}
 _APPLICATION = {Fate.UNKNOWN_APPLICATION, Fate.FINISHED_ATTEMPT, Fate.STOPPED_ATTEMPT, Fate.INACTIVE_APPLICATION}
-_NOBODY = {
+_NO_BACKOFF = {
     Fate.COMMITTED,
     Fate.OBSERVED,
     Fate.OVER_BATCH,
@@ -187,12 +189,12 @@ class Rejections:
         rows = view.rows
         for at in np.flatnonzero(fates):
             position, fate = int(positions[at]), int(fates[at])
-            if not 0 <= position < len(batch) or fate in _NOBODY:
+            if not 0 <= position < len(batch) or fate in _NO_BACKOFF:
                 continue
             row, node, app = batch[position][["row", "node", "application"]].item()
-            until = decide + min(SHORTEST << int(rows["backoff_level"][row]), LONGEST)
-            if rows["backoff_level"][row] < 20:
-                rows["backoff_level"][row] += 1
+            level = int(rows["backoff_level"][row])
+            until = decide + min(BACKOFF_MIN << level, BACKOFF_MAX)
+            rows["backoff_level"][row] = min(level + 1, 20)
             self.last_backoff = max(self.last_backoff, until)
             if fate in _PAIR:
                 self._exclude(rows, row, node, until)

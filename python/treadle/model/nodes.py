@@ -1,4 +1,4 @@
-"""Nodes, what restricts requests to them, and classes of nodes: those that a request may use.
+"""Nodes, the restrictions of requests to some of them, and classes: the sets of nodes that requests may use.
 
 Requests are restricted by node attributes, placement constraints and allocation tags. A class is the set of nodes that
 satisfy at least one of some conjunctions of predicates, usually a single one. Events only record changes;
@@ -317,10 +317,10 @@ class Classes:
         if self.active:
             self._nodes_changed.update(nodes.tolist())
 
-    def facts(self, cluster: Mirror, node: int) -> NodeFacts | None:
+    def facts(self, cluster: ClusterTables, node: int) -> NodeFacts | None:
         """Return the properties of a node that requirements test; None if it may not be used."""
         record, texts = cluster.nodes.at[node], cluster.names.texts
-        if record["state"] != 1:
+        if record["state"] != NodeState.USABLE:
             return None
         attributes = cluster.attributes.of_node.get(node, {})
         return NodeFacts(
@@ -331,7 +331,7 @@ class Classes:
             totals=dict(zip(cluster.types.names, cluster.nodes.amounts[node, TOTAL].tolist(), strict=True)),
         )
 
-    def sync(self, cluster: Mirror) -> bool:
+    def sync(self, cluster: ClusterTables) -> bool:
         """Bring classes and rows up to date; return whether rows that the last cycle left unbound are bound now."""
         if not self.active:
             return False
@@ -340,7 +340,7 @@ class Classes:
         self._sync_rows(cluster)
         return waited
 
-    def _sync_nodes(self, cluster: Mirror) -> None:
+    def _sync_nodes(self, cluster: ClusterTables) -> None:
         size = cluster.nodes.size
         if len(self._table) < size:
             self._nodes_changed.update(range(len(self._table), size))
@@ -366,7 +366,7 @@ class Classes:
         packed = np.packbits(self.nodes[which], axis=1, bitorder="little")
         self.packed[which, : packed.shape[1]] = packed
 
-    def _sync_rows(self, cluster: Mirror) -> None:
+    def _sync_rows(self, cluster: ClusterTables) -> None:
         rows = len(cluster.requests.at)
         if len(self.row_class) < rows:
             self.row_class = grown(self.row_class, rows, ANY_NODE)
@@ -418,7 +418,7 @@ class Classes:
         self._owner[gone] = -1
         self._freed = True
 
-    def _read(self, cluster: Mirror, application: int) -> None:
+    def _read(self, cluster: ClusterTables, application: int) -> None:
         """Read an application's requirements, and whether its requests are bound to nodes."""
         tags = [tag for tag in cluster.tags(application) if tag.lower().startswith(TAG)]
         mine = node_preference(tags) if tags else NO_PREFERENCE
@@ -436,7 +436,7 @@ class Classes:
             self.errors[application] = mine.error
         self._bound[application] = mine is not NO_PREFERENCE or bool(cluster.constraints.text.get(application))
 
-    def _bind_row(self, cluster: Mirror, row: int) -> None:
+    def _bind_row(self, cluster: ClusterTables, row: int) -> None:
         """Bind a request row."""
         if len(self.choices) >= CHOICES_MAX and self._freed:
             self._sweep()
@@ -462,7 +462,7 @@ class Classes:
         self.row_level[row] = -1 if level == last else level
         self.row_choice[row] = binding.number
 
-    def _binding(self, cluster: Mirror, application: int, text: int) -> _Binding | None:
+    def _binding(self, cluster: ClusterTables, application: int, text: int) -> _Binding | None:
         """Return the binding of an application's requests with a constraint text; None if nothing restricts them."""
         own_constraint = self._parsed_constraint(cluster, text) if text >= 0 else None
         mine = self._preferences.get(application, NO_PREFERENCE)
@@ -470,21 +470,21 @@ class Classes:
             return None
         chosen = choice(mine, own_constraint)
         at = self._class(chosen.nodes_at(chosen.last))
-        if at is None:
+        if at < 0:
             self.left_out.add(application)
             if mine is NO_PREFERENCE:
                 return None  # checked by the ResourceManager
         number = self._choice_of.setdefault(chosen, len(self.choices))
         if number == len(self.choices):
             self.choices.append(chosen)
-        binding = _Binding(chosen, number, NO_NODE if at is None else at)
-        if at is not None:
+        binding = _Binding(chosen, number, NO_NODE if at < 0 else at)
+        if at >= 0:
             self._choices_bound.setdefault(application, {})[text] = binding
             if not cluster.constraints.text.get(application) and not cluster.constraints.tags.get(application):
                 self._plain[application] = at, number
         return binding
 
-    def _parsed_constraint(self, cluster: Mirror, name: int) -> Alternatives | None:
+    def _parsed_constraint(self, cluster: ClusterTables, name: int) -> Alternatives | None:
         text = cluster.names.texts[name]
         if text not in self._parsed:
             if len(self._parsed) >= CHOICES_MAX:
@@ -505,13 +505,12 @@ class Classes:
         """Return the class with this condition, -1 if there are too many classes."""
         if conjunctions not in self._class_of and len(self.wanted) == CLASSES_MAX:
             return -1  # dropping classes would renumber them
-        at = self._class(conjunctions)
-        return -1 if at is None else at
+        return self._class(conjunctions)
 
-    def supply(self, cluster: Mirror, predicate: Predicate) -> I64:
+    def supply(self, cluster: ClusterTables, predicate: Predicate) -> I64:
         """Return the total resources of the usable nodes that satisfy a predicate."""
         holds = self._nodes_of(predicate)[: cluster.nodes.size]
-        holds = holds & (cluster.nodes.at["state"][: len(holds)] == 1)
+        holds = holds & (cluster.nodes.at["state"][: len(holds)] == int(NodeState.USABLE))
         amounts: I64 = cluster.nodes.amounts[: len(holds), TOTAL][holds].sum(axis=0)
         return amounts
 
@@ -523,7 +522,7 @@ class Classes:
             for row in np.flatnonzero(self.row_level >= 0).tolist():
                 self.set_level(row, -1)
 
-    def unmet(self, cluster: Mirror) -> Unmet:
+    def unmet(self, cluster: ClusterTables) -> Unmet:
         """Return the applications with requests that no node satisfies, and why."""
         if not self.active:
             return NONE_UNMET
@@ -553,8 +552,8 @@ class Classes:
         at = int(self.row_class[row]) if row < len(self.row_class) else ANY_NODE
         return at == ANY_NODE or bool(node < self.nodes.shape[1] and self.nodes[at, node])
 
-    def _class(self, conjunctions: Wanted) -> int | None:
-        """Return the class with this condition, a new one if necessary; None if there are too many."""
+    def _class(self, conjunctions: Wanted) -> int:
+        """Return the class with this condition, a new one if necessary; -1 if there are too many in use."""
         known_class = self._class_of.get(conjunctions)
         if known_class is not None:
             return known_class
@@ -562,7 +561,7 @@ class Classes:
             if self._freed:
                 self._sweep()
             if len(self.wanted) == CLASSES_MAX:
-                return None
+                return -1
         at = len(self.wanted)
         self.wanted.append(conjunctions)
         self._class_of[conjunctions] = at
@@ -632,8 +631,8 @@ def _widened(table: npt.NDArray[A], width: int) -> npt.NDArray[A]:
     return wide
 
 
-class Mirror(Protocol):
-    """The nodes and applications of the model, as far as requirements need them."""
+class ClusterTables(Protocol):
+    """The parts of `treadle.model.cluster.Cluster`, which imports this module, that requirements need."""
 
     names: Names
     types: events.ResourceTypes

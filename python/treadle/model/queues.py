@@ -1,4 +1,4 @@
-"""Who asks: the queue tree with limits, usage and users by partition, and the application attempts in its leaves."""
+"""The queue tree with limits, usage and users by partition, and the application attempts in its leaves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class UserTable(Table):
     """Users, found by ``index.find(queue * MAX_PARTITIONS + partition, user name)``. Amounts: ASSUMED, USED, LIMIT."""
 
     def __init__(self, resources: int) -> None:
-        super().__init__(np.dtype([("unused", "u1")]), (3, resources))
+        super().__init__(np.dtype([("unused", "u1")]), (3, resources))  # a user has amounts alone
         self.index = PairMap()
 
     def apply(self, event: events.Users, names: Names) -> None:

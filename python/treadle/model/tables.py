@@ -21,7 +21,7 @@ from treadle.events import INDEX_MAX
 
 V = TypeVar("V")
 
-MAX_PARTITIONS = 64
+MAX_PARTITIONS: Final = 64
 """Upper bound of node labels, for tables with one column per partition."""
 
 
@@ -123,7 +123,7 @@ def own(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def chain(records: Records, first: Any, link: str = "next") -> Iterator[int]:
-    """Yield the rows of a linked list, from ``first`` on; -1 ends it. Linked by ``parent``: a queue and those above."""
+    """Yield the rows of a linked list, from ``first`` on; -1 ends it. By ``parent``: a queue and its ancestors."""
     row = int(first)
     while row >= 0:
         yield row

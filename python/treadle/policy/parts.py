@@ -17,7 +17,7 @@ from pydantic import Field
 from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import DURATIONS, TASK_ESTIMATES, NoParameters, Parameters, Traits
 from treadle.config.settings import Settings
-from treadle.events import Event, LearnedState, Samples
+from treadle.events import ApplicationState, Event, LearnedState, Samples
 from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
@@ -25,8 +25,7 @@ from treadle.policy.shares.tree import Shares, ShareTree, no_tree
 from treadle.policy.work import Durations, Jobs, hinted_durations, observed_durations
 
 NEVER: Final = 1 << 62
-ACTIVE: Final = 1
-"""`treadle.events.ApplicationState.ACTIVE`."""
+ACTIVE: Final = int(ApplicationState.ACTIVE)
 
 
 class Keeper:

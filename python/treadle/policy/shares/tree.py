@@ -1,10 +1,6 @@
 """The tree that a cluster is shared by: the queues' own tree or a configured one, and its arrays for kernels.
 
-A configured tree has the same format as in `treadle lab share`, with queues as leaves::
-
-    tree:
-    production: {weight: 3, children: {root.etl: {}, root.reports: {weight: 2}}} research: {weight: 1, children: {cpu:
-        {queue: root.batch}, gpu: {queue: root.models}}}
+A configured tree has the same format as in `treadle lab share`, with queues as leaves (docs/queue-shares.md).
 """
 
 from __future__ import annotations
@@ -249,7 +245,8 @@ class ShareTree:
     ) -> None:
         """Prepare ``flat``, with all leaves directly below the root, or the tree as it is.
 
-        With ``keeps`` the share keeps a number for each leaf and partition. With ``aims`` leaves have aims.
+        With ``keeps`` the share keeps a number for each leaf and partition. With ``aims`` leaves have aims. ``kappa``
+        and ``slots`` are those of `Shares`.
         """
         self._parameters = parameters
         self._flat = flat
@@ -317,25 +314,25 @@ class _Layout:
         texts = cluster.names.texts
         self._leaves = {texts[self._queues.at["path"][at]]: int(at) for at in np.flatnonzero(exists & leaf)}
         if parameters.tree:
-            self._top = self._given(parameters.tree) + self._left_out()
+            self._top = self._configured(parameters.tree) + self._left_out()
         else:
             roots = np.flatnonzero(exists & (self._queues.at["parent"] < 0))
-            self._top = self._own(int(roots[0])) if len(roots) else []
+            self._top = self._below(int(roots[0])) if len(roots) else []
         if flat:
             self._top = list(self._flattened(self._top, 1.0))
 
-    def _own(self, queue: int) -> list[_Node]:
+    def _below(self, queue: int) -> list[_Node]:
+        """Return the nodes of a queue's children, by the RM's tree."""
         first, count = int(self._queues.at["first_child"][queue]), int(self._queues.at["child_count"][queue])
         weight = 1.0 if self._equal else FROM_QUEUE
-        return [
-            _Node(child, weight, self._own(child)) for child in self._queues.children[first : first + count].tolist()
-        ]
+        children = self._queues.children[first : first + count].tolist()
+        return [_Node(child, weight, self._below(child)) for child in children]
 
-    def _given(self, tree: dict[str, TreeNode]) -> list[_Node]:
+    def _configured(self, tree: dict[str, TreeNode]) -> list[_Node]:
         nodes = []
         for name, node in tree.items():
             if node.children:
-                nodes.append(_Node(-1, node.weight, self._given(node.children)))
+                nodes.append(_Node(-1, node.weight, self._configured(node.children)))
             elif (node.queue or name) in self._leaves:
                 nodes.append(_Node(self._leaves.pop(node.queue or name), node.weight))
             else:
