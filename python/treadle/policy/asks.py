@@ -107,10 +107,10 @@ def is_over_limit(view: View, totals: F64, user: int, leaf: int, partition: int)
 
 
 @inner
-def refused(view: View, headroom: I64, leaves: int, app: int, row: int, user: int) -> int:
+def refused(view: View, headroom: I64, reserved: int, app: int, row: int, user: int) -> int:
     """Return why a request exceeds the queues' maxima or, if the user is unknown, the headroom; 0 if it fits.
 
-    ``headroom`` is the leaf's remaining allowance, ``leaves`` whether guarantees of other queues reduce it
+    ``headroom`` is the leaf's remaining allowance, ``reserved`` whether guarantees of other queues reduce it
     (`find_headroom`).
     """
     for r in range(len(view.counted)):
@@ -118,7 +118,7 @@ def refused(view: View, headroom: I64, leaves: int, app: int, row: int, user: in
             continue
         ask = view.capability[row, r]
         if ask > headroom[r]:
-            return Reason.RESERVED_GUARANTEE if leaves else Reason.QUEUE_MAXIMUM
+            return Reason.RESERVED_GUARANTEE if reserved else Reason.QUEUE_MAXIMUM
         app_headroom = view.app_amounts[app, HEADROOM, r] - view.app_amounts[app, ASSUMED, r]
         if user == NOT_KNOWN and view.apps[app].has_headroom and ask > app_headroom:
             return Reason.USER_LIMIT
@@ -142,7 +142,7 @@ def find_headroom(view: View, headroom: I64, leaf: int, partition: int, lends: b
     whether that reduces it. In a partition that ``lends`` each queue may use everything, as in YARN
     (AbstractCSQueue.getCurrentLimitResource).
     """
-    leaves = False
+    reserved = False
     for r in range(len(headroom)):
         headroom[r] = 1 << 62
     queue, child = -1 if lends else leaf, -1
@@ -157,11 +157,11 @@ def find_headroom(view: View, headroom: I64, leaf: int, partition: int, lends: b
                         view.limit_amounts[child, partition, USED, r] + view.limit_amounts[child, partition, ASSUMED, r]
                     )
                     left = min(left, max(left - view.limit_amounts[child, partition, SIBLING_RESERVE, r], own))
-                    leaves = True
+                    reserved = True
                 headroom[r] = min(headroom[r], left)
         child = queue
         queue = view.queues[queue].parent
-    return leaves
+    return reserved
 
 
 @inner

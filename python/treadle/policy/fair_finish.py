@@ -375,7 +375,7 @@ class Progress(Keeper):
 
     def begin(self, jobs: Jobs) -> None:
         """Update the progress of tasks."""
-        self.update(jobs.cluster, jobs.view, jobs.given_out(), jobs.now_ms)
+        self.update(jobs.cluster, jobs.view, jobs.allocatable(), jobs.now_ms)
 
     def update(self, cluster: Cluster, view: View, totals: F64, now_ms: int) -> None:
         """Update the progress of tasks; ``totals`` are the allocatable resources."""
@@ -434,7 +434,7 @@ class Progress(Keeper):
 
     def advance(self, jobs: Jobs, key: F64) -> None:
         """Advance the virtual systems to now, with current size estimates, and set the keys of jobs with sizes."""
-        cluster, totals = jobs.cluster, jobs.given_out()
+        cluster, totals = jobs.cluster, jobs.allocatable()
         apps, endless = cluster.apps, cluster.names.index_of(ENDLESS)
         if len(self.ghost_leaf):
             order = np.argsort(self.ghost_leaf, kind="stable")

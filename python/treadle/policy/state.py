@@ -238,10 +238,7 @@ SIZES: Final = 64
 SIZE: Final = np.dtype(
     [
         ("row", "i4"),  # a row with that size; -1: none yet
-        (
-            "judged_for",
-            "i4",
-        ),  # the requests of a user in a leaf that the verdict is for: the first of them, plus 1; 0: none
+        ("judged_for", "i4"),  # the requests of a user in a leaf that the verdict is for: the first, plus 1; 0: none
         ("verdict", "u1"),
     ],
     align=True,
@@ -564,8 +561,8 @@ class _Counters:
     number: dict[tuple[int, str], int] = field(default_factory=dict)
     listed: list[int] = field(default_factory=list)
 
-    def list(self, application: int, tags: Iterable[str], *, ended: bool) -> tuple[int, int]:
-        """List the counters of some tags; return the start and the length of the list."""
+    def add(self, application: int, tags: Iterable[str], *, ended: bool) -> tuple[int, int]:
+        """List the counters of some tags; return where they start in `listed`, and their number."""
         first = len(self.listed)
         self.listed += [self.number.setdefault((application, tag), len(self.number)) for tag in sorted(tags)]
         count = len(self.listed) - first
@@ -630,7 +627,7 @@ def _row_tags(cluster: Cluster, applications: list[int], counters: _Counters) ->
     first = np.full(len(distinct), -1, np.int32)
     for at, (application, priority) in enumerate(distinct):
         if mine := cluster.own_tags.of[application].get(priority):
-            first[at], _ = counters.list(application, mine, ended=True)
+            first[at], _ = counters.add(application, mine, ended=True)
     row_tags: I32 = np.full(len(requests), -1, np.int32)
     row_tags[rows] = first[which]
     return row_tags
@@ -680,7 +677,7 @@ def _bounds(
             return []
         one: list[tuple[int, ...]] = [(at, 0, 0, 0, 0, 0, GOES_ON)]
         for count in alternative.counts:
-            first, tags = counters.list(application, count.tags, ended=False)
+            first, tags = counters.add(application, count.tags, ended=False)
             least = count.least if complete else 0  # while some containers' tags are unknown, a low count says nothing
             one.append((-1, least, count.most, first, tags, int(count.rack), GOES_ON))
         bounds += one[:-1]

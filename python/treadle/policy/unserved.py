@@ -70,7 +70,7 @@ def best_hold(view: View, scratch: Scratch, parameters: DecideParameters, row: i
     """
     best, best_missing = -1, 1e18
     for node in range(len(view.nodes)):
-        if view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
+        if view.nodes[node].state != NodeState.USABLE or view.nodes[node].partition != view.rows[row].partition:
             continue
         if view.nodes[node].hold_row >= 0 or view.nodes[node].backoff_until > parameters.decide:
             continue
@@ -110,11 +110,12 @@ class Holds:
             still_asks = (
                 row >= 0 and view.rows["hold_node"][row] == node and view.rows["count"][row] > view.rows["assumed"][row]
             )
-            if still_asks and not late and view.nodes["state"][node] == 1 and cluster.classes.may(row, node):
+            usable = view.nodes["state"][node] == NodeState.USABLE
+            if still_asks and usable and not late and cluster.classes.may(row, node):
                 continue
             if still_asks and late:
-                vain = missing_share(view, row, node) >= self._missing[node]
-                view.rows["hold_avoid"][row] = node if vain else -1
+                no_better = missing_share(view, row, node) >= self._missing[node]
+                view.rows["hold_avoid"][row] = node if no_better else -1
             if row >= 0 and view.rows["hold_node"][row] == node:
                 view.rows["hold_node"][row] = -1
             view.nodes["hold_row"][node] = -1
@@ -126,7 +127,7 @@ class Holds:
         """Reserve nodes for rows that were overtaken in this cycle, first come first served."""
         if hold.duration_ms == 0 or scratch.counters[BIG_COUNT] == 0:
             return
-        left = self._may_be_held(view, 1.0 if parameters.compares_shares else hold.nodes_fraction)
+        left = self._more_holds(view, 1.0 if parameters.compares_shares else hold.nodes_fraction)
         for at in range(int(scratch.counters[BIG_COUNT])):
             if len(self._missing) >= hold.nodes_max:
                 return
@@ -142,12 +143,12 @@ class Holds:
                 self._missing[node] = float(missing_share(view, row, node))
                 left[partition] -= 1
 
-    def _may_be_held(self, view: View, share: float) -> I64:
+    def _more_holds(self, view: View, fraction: float) -> I64:
         """Return by partition how many more nodes may be reserved: a fraction of the usable ones, at least one."""
-        usable = view.nodes["partition"][view.nodes["state"] == 1]
+        usable = view.nodes["partition"][view.nodes["state"] == NodeState.USABLE]
         held = view.nodes["partition"][list(self._missing)]
         nodes = np.bincount(usable, minlength=MAX_PARTITIONS)
-        return np.maximum((share * nodes).astype(np.int64), 1) - np.bincount(held, minlength=MAX_PARTITIONS)
+        return np.maximum((fraction * nodes).astype(np.int64), 1) - np.bincount(held, minlength=MAX_PARTITIONS)
 
 
 def held_back(view: View, scratch: Scratch) -> Held:
@@ -159,10 +160,10 @@ def held_back(view: View, scratch: Scratch) -> Held:
     waits = np.isin(reasons(view, scratch)["why"][:size], on_purpose)
     applications = rows["application"][asks & waits]
     largest = view.capability[:size][asks].max(axis=0, initial=0)
-    return Held(np.unique(applications).astype(np.int32), _nodes(view, scratch, largest))
+    return Held(np.unique(applications).astype(np.int32), _held_nodes(view, scratch, largest))
 
 
-def _nodes(view: View, scratch: Scratch, largest: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+def _held_nodes(view: View, scratch: Scratch, largest: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     """Return nodes that are reserved, keep headroom for a larger request, or are full with an overbooked resource."""
     held = view.nodes["hold_row"] >= 0
     size = min(len(held), len(scratch.available))
@@ -178,7 +179,7 @@ def _nodes(view: View, scratch: Scratch, largest: npt.NDArray[np.int64]) -> npt.
 LASTS_MS: Final = 120_000
 """How long a queue must be below its entitlement before it is reported, in milliseconds."""
 CHECK_EVERY_MS: Final = 10_000
-PART: Final = 0.8
+SHORT_BELOW: Final = 0.8
 """A queue is short below this fraction of its entitlement."""
 CHECKED_MAX: Final = 64
 NAMED_MAX: Final = 4
@@ -245,7 +246,8 @@ class _StarvationCheck:
         shares = None if scratch is None else scratch.shares
         self._view, self._shares = view, shares
         self._why = np.zeros(len(view.rows), np.uint8) if scratch is None else reasons(view, scratch)["why"]
-        self._goes_by_groups = not commits or shares is None or not len(shares.nodes) or _compares_groups(shares)
+        self._by_groups = not commits or shares is None or not len(shares.nodes) or _compares_groups(shares)
+        """Whether a parent's usage may keep a queue waiting: groups are compared by their total usage."""
         self._names, self._types = cluster.names, cluster.types.names
         self._counted = view.counted == 1
         self._exists = np.flatnonzero(view.queues["exists"] == 1)
@@ -266,7 +268,7 @@ class _StarvationCheck:
             used, entitled = self._used(leaf, partition), float(self._entitled(partition)[leaf])
             has = float(used[asks.needs].max())
             due = min(entitled, float((used + asks.wants)[asks.needs].max()))
-            if has < PART * due and has + asks.step <= due:
+            if has < SHORT_BELOW * due and has + asks.step <= due:
                 label = texts[self._names.partitions[partition]]
                 path = texts[int(view.queues["path"][leaf])]
                 yield (path, label), self._text(leaf, partition, asks, (has, due), label)
@@ -291,7 +293,7 @@ class _StarvationCheck:
             leaves = keys[mine] // MAX_PARTITIONS
             amounts = view.limit_amounts[leaves, partition]
             used = np.where(needs[mine], (amounts[:, USED] + amounts[:, ASSUMED]) * self._rates[partition], 0.0)
-            low = used.max(axis=1) < PART * self._entitled(partition)[leaves] if len(mine) else mine > 0
+            low = used.max(axis=1) < SHORT_BELOW * self._entitled(partition)[leaves] if len(mine) else mine > 0
             for at in mine[low].tolist():
                 yield int(keys[at]) // MAX_PARTITIONS, partition, rows[starts[at] : ends[at]]
 
@@ -347,7 +349,7 @@ class _StarvationCheck:
 
     def _cause(self, leaf: int, partition: int, asks: _Asks) -> str:
         """Return why others go first: a parent counts usage of its other leaves, or other queues hold more."""
-        parents = [*chain(self._view.queues, leaf, "parent")] if self._goes_by_groups else []
+        parents = [*chain(self._view.queues, leaf, "parent")] if self._by_groups else []
         for queue in parents[-2:0:-1]:  # below the root, the topmost first
             used, guaranteed = self._used(queue, partition), self._guaranteed(queue, partition)
             most = int(np.argmax(used))
@@ -418,7 +420,7 @@ def too_large(cluster: Cluster, view: View, scratch: Scratch | None, most: int) 
     partitions = view.rows["partition"][rows].tolist()
     largest = {partition: _largest(view, scratch, partition) for partition in set(partitions)}
     chosen = zip(view.rows["application"][rows].tolist(), rows.tolist(), partitions, strict=True)
-    return {application: _why(cluster, view, row, largest[partition]) for application, row, partition in chosen}
+    return {app: _why_too_large(cluster, view, row, largest[partition]) for app, row, partition in chosen}
 
 
 def _largest(view: View, scratch: Scratch, partition: int) -> I64 | None:
@@ -433,7 +435,7 @@ def _largest(view: View, scratch: Scratch, partition: int) -> I64 | None:
     return np.where(scratch.bound == 1, largest, -1)
 
 
-def _why(cluster: Cluster, view: View, row: int, largest: I64 | None) -> str:
+def _why_too_large(cluster: Cluster, view: View, row: int, largest: I64 | None) -> str:
     partition, texts = int(view.rows["partition"][row]), cluster.names.texts
     label = texts[cluster.names.partitions[partition]]
     if largest is None:

@@ -321,11 +321,11 @@ class Jobs:
 
     def durations(self) -> Durations:
         """Return the estimated task durations."""
-        cluster, said_ms = self.cluster, self.view.hints["duration_ms"]
+        cluster, hint_ms = self.cluster, self.view.hints["duration_ms"]
         durations = Durations(
             rows_ms=np.full(len(self.view.rows), np.nan),
             groups_ms=np.full(len(self.view.groups), np.nan),
-            hint_ms=np.where(said_ms < 0, np.nan, said_ms),
+            hint_ms=np.where(hint_ms < 0, np.nan, hint_ms),
             default_ms=self.default_ms,
             rows=cluster.requests.size,
             hints=cluster.hints.size,
@@ -344,11 +344,11 @@ class Jobs:
 
         The demand of an overbooked resource is a fraction of its allocatable total.
         """
-        return self._both[0]
+        return self._work_and_left_ms[0]
 
     def left_ms(self) -> F64:
         """Return the total duration of the remaining tasks, in ms."""
-        return self._both[1]
+        return self._work_and_left_ms[1]
 
     def whole_ms(self) -> F64:
         """Return the estimated total duration of requested, running and successful tasks, in ms.
@@ -360,18 +360,18 @@ class Jobs:
         return whole_ms
 
     @cached_property
-    def _both(self) -> tuple[F64, F64]:
+    def _work_and_left_ms(self) -> tuple[F64, F64]:
         work, left_ms = np.zeros(len(self.view.apps)), np.zeros(len(self.view.apps))
-        add_work(self.view, self.scratch.apps, self.durations(), self.given_out(), self.now_ms, work, left_ms)
+        add_work(self.view, self.scratch.apps, self.durations(), self.allocatable(), self.now_ms, work, left_ms)
         return work, left_ms
 
-    def given_out(self) -> F64:
+    def allocatable(self) -> F64:
         """Return the allocatable amount of each resource; 0 for unbounded ones."""
-        there = self.scratch.rates[CLUSTER]
-        found = np.where(self.view.counted == 1, there, 0.0)
+        totals = self.scratch.rates[CLUSTER]
+        amounts = np.where(self.view.counted == 1, totals, 0.0)
         for resource, factor in self.overbooked.items():
-            found[resource] = factor * there[resource]
-        return found
+            amounts[resource] = factor * totals[resource]
+        return amounts
 
 
 @inner
@@ -391,11 +391,11 @@ def seen_ms(view: View, more: Records, group: int, default_ms: float, now_ms: in
 
 
 @kernel
-def floor_claims(view: View, more: Records, keys: int, now_ms: int, default_ms: float, part: float) -> None:
+def floor_claims(view: View, more: Records, keys: int, now_ms: int, default_ms: float, fraction: float) -> None:
     """Raise application reports to lower bounds seen by the RM.
 
     A key has at least as many tasks as are requested and running at its priority, and a task runs for at least a
-    fraction ``part`` of a container's lifetime: a reused container runs several. ``keys`` is the number of keys with
+    ``fraction`` of a container's lifetime: a reused container runs several. ``keys`` is the number of keys with
     hints, ``more`` are ended tasks that the model does not count (`Scratch.ended`).
     """
     for at in range(keys):
@@ -404,9 +404,9 @@ def floor_claims(view: View, more: Records, keys: int, now_ms: int, default_ms: 
         group = hint_group(view, at)
         if view.hints[at].claimed_tasks >= 0:
             row = view.hints[at].row
-            there = view.groups[group].running if group >= 0 else 0
-            there += view.rows[row].count if row >= 0 else 0
-            view.hints[at].tasks = max(view.hints[at].claimed_tasks, there)
+            seen = view.groups[group].running if group >= 0 else 0
+            seen += view.rows[row].count if row >= 0 else 0
+            view.hints[at].tasks = max(view.hints[at].claimed_tasks, seen)
         if view.hints[at].claimed_ms >= 0:
-            least_ms = part * seen_ms(view, more, group, default_ms, now_ms)
+            least_ms = fraction * seen_ms(view, more, group, default_ms, now_ms)
             view.hints[at].duration_ms = max(view.hints[at].claimed_ms, int(least_ms))
