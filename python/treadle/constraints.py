@@ -181,9 +181,9 @@ def compares(value: str, op: str, expected: str) -> bool:
 def version_order(left: str, right: str) -> int:
     """Return -1, 0 or 1 as a dotted number is less than, equal to or more than another; missing parts are 0."""
     for one, other in zip_longest(left.split("."), right.split("."), fillvalue="0"):
-        mine, theirs = one.lstrip("0"), other.lstrip("0")
-        if mine != theirs:
-            return 1 if (len(mine), mine) > (len(theirs), theirs) else -1
+        first, second = one.lstrip("0"), other.lstrip("0")
+        if first != second:
+            return 1 if (len(first), first) > (len(second), second) else -1
     return 0
 
 
@@ -283,11 +283,11 @@ class _Column:
     def meet(self, predicate: Predicate, nodes: npt.NDArray[np.int64] | None) -> npt.NDArray[np.bool_]:
         """Return for each node, or each of ``nodes``, whether a predicate holds; evaluates each value once."""
         numbers = self.of_node if nodes is None else self.of_node[nodes]
-        verdicts = np.zeros(len(self.values), bool)
+        holds = np.zeros(len(self.values), bool)
         for number in np.unique(numbers).tolist():
             values = self.values[number]
-            verdicts[number] = values is not None and predicate.holds(values)
-        return verdicts[numbers]
+            holds[number] = values is not None and predicate.holds(values)
+        return holds[numbers]
 
 
 class NodeFactTable:
@@ -504,11 +504,11 @@ def node_preference(tags: list[str]) -> NodePreference:
     return NodePreference(required, tuple(dict.fromkeys(preferred))[:PREFERRED_MAX])
 
 
-def choice(of_application: NodePreference, of_ask: Alternatives | None) -> Choice:
-    """Return the choice of a request; ``of_ask`` is None without a constraint of its own."""
+def choice(of_application: NodePreference, of_request: Alternatives | None) -> Choice:
+    """Return the choice of a request; ``of_request`` is None if it has no constraint."""
     if of_application.error:
         return Choice(())
-    own_alternatives = (Alternative(),) if of_ask is None else of_ask
+    own_alternatives = (Alternative(),) if of_request is None else of_request
     alternatives = []
     for kept in range(len(of_application.preferred), -1, -1):
         where = of_application.required & conjunction(of_application.preferred[:kept])
@@ -549,15 +549,15 @@ def miscounted(tags: Iterable[str]) -> str:
     for tag in sorted(tags):
         name, _, value = tag.partition("=")
         if f"{name}=" in (GANG, WORKERS) and not (value.isascii() and value.isdigit()):
-            shown = value[:_VALUE_SHOWN_MAX]
-            return f"{name}: {shown!r} is not a whole number; write one, as {name}=4, or take the tag out"
+            given = value[:_VALUE_SHOWN_MAX]
+            return f"{name}: {given!r} is not a whole number; write one, as {name}=4, or take the tag out"
     return ""
 
 
 def misread(tags: Collection[str]) -> str:
     """Return the errors of an application's tags with Treadle's prefix; empty if there are none."""
     unread = sorted(tag for tag in tags if not _is_read(tag))
-    return miscounted(tags) or (f"tag {unread[0][:100]!r}: {_not_read(unread[0])}" if unread else "")
+    return miscounted(tags) or (f"tag {unread[0][:100]!r}: {_unread(unread[0])}" if unread else "")
 
 
 def unread_tags(jobs: Iterable[Collection[str]]) -> list[str]:
@@ -575,11 +575,11 @@ def _is_read(tag: str) -> bool:
 
 
 def _line(tag: str, count: int) -> str:
-    return f"tag {tag[:100]!r} of {counted(count, 'job')}: {_not_read(tag)}"
+    return f"tag {tag[:100]!r} of {counted(count, 'job')}: {_unread(tag)}"
 
 
-def _not_read(tag: str) -> str:
+def _unread(tag: str) -> str:
     name = f"{tag.partition('=')[0]}="
-    says = f"Treadle reads no {name[:100]}"
     known = [each.removeprefix(_BEGIN).removesuffix("=") for each in _KNOWN]
-    return says + (nearest(name[len(_BEGIN) : -1].lower(), known) or f"; it reads {', '.join(_KNOWN)}")
+    hint = nearest(name[len(_BEGIN) : -1].lower(), known) or f"; it reads {', '.join(_KNOWN)}"
+    return f"Treadle reads no {name[:100]}{hint}"

@@ -336,14 +336,14 @@ class Engine:
         warnings, cluster = self._settings.warnings, self._cluster
         if cluster is None:
             return warnings
-        constrained = _of_constraints(cluster, self._unmet_now(cluster))
-        return (*warnings, *cluster.queues.warnings, *self._lost(cluster), *self._policy.warnings(), *constrained)
+        unmet = _constraint_warnings(cluster, self._unmet_now(cluster))
+        return (*warnings, *cluster.queues.warnings, *self._queue_warnings(cluster), *self._policy.warnings(), *unmet)
 
     def stalled(self) -> Sequence[str]:
         """Return a line for each queue that has stayed below its entitlement, with the cause."""
         return self._starvation.conditions()
 
-    def _lost(self, cluster: Cluster) -> tuple[str, ...]:
+    def _queue_warnings(self, cluster: Cluster) -> tuple[str, ...]:
         """Return warnings about unknown queues in the roster's selectors, which match no application."""
         if self._lost_queues is None:
             at, roster = cluster.queues.at, self._settings.engines
@@ -417,7 +417,7 @@ def _forget_values(failure: PartFailure) -> None:
         at = at.__cause__ or at.__context__
 
 
-def _of_constraints(cluster: Cluster, unmet: Unmet) -> list[str]:
+def _constraint_warnings(cluster: Cluster, unmet: Unmet) -> list[str]:
     """Return warnings for the administrator about requests that only some nodes satisfy."""
     classes, texts, lines = cluster.classes, cluster.names.texts, []
     waiting = [(application, why) for application, why in unmet.texts if cluster.apps.at["pending"][application] > 0]

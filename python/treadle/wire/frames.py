@@ -226,8 +226,6 @@ def document() -> dict[str, Any]:
 FATES_MAX: Final = INDEX_MAX
 """Maximum number of fates in a frame: more than any answer has rows."""
 
-_INT32: Final = np.iinfo(np.int32)
-
 
 def fates_of(runs: events.FateRuns) -> events.Fates:
     """Return one row for each fate.
@@ -239,7 +237,7 @@ def fates_of(runs: events.FateRuns) -> events.Fates:
     rows = int(counts.sum())
     if rows > FATES_MAX:
         raise WireError("FATES.count", f"{rows} fates, more than {FATES_MAX}")
-    if int((runs.position + counts).max()) > int(_INT32.max):
+    if int((runs.position + counts).max()) > np.iinfo(np.int32).max:
         raise WireError("FATES.position", "a run goes beyond the last position that an answer can have")
     ends = np.cumsum(counts)
     within = np.arange(rows) - np.repeat(ends - counts, counts)
