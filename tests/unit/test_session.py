@@ -83,7 +83,7 @@ class Recorder:
 
     def decide(self, now_ms: int, limit: int, *, sequence: int, assume: bool) -> Proposals:
         self.decided.append((now_ms, limit, sequence, assume))
-        column = np.arange(limit, dtype=np.int32)
+        column = np.arange(min(limit, self.settings.limits.proposals_max), dtype=np.int32)
         return Proposals(column, column, column)
 
     def configure(self, settings: Settings) -> None:
