@@ -30,7 +30,7 @@ LATEST: Final = 10_000
 
 
 class WaitMetrics:
-    """The waits of one engine's applications, by the ResourceManager's clock: as exact as frames come."""
+    """Waiting times of one engine's applications, by the ResourceManager's clock, to the interval between frames."""
 
     def __init__(self) -> None:
         self._asking = np.zeros(0, bool)

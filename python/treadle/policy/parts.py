@@ -31,7 +31,7 @@ ACTIVE: Final = int(ApplicationState.ACTIVE)
 class Keeper:
     """State across cycles outside the model, by the model's indices, for the parts that use it.
 
-    It exists while a part of the policy names its class (`PolicyPart.keeper`), whatever that part's parameters are.
+    It exists while a part of the policy names its class (`PolicyPart.keeper`), for any parameters of that part.
     """
 
     observes = True

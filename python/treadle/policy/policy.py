@@ -75,7 +75,7 @@ _COUNTERS = [OFFERS, CURSOR, BUNDLE, SCORED]
 class DecideCheckpoint:
     """The state across cycles as of the start of a cycle, to undo proposals that are never committed (`observe_only`).
 
-    They charge no application. Proposals in flight are restored elsewhere.
+    They charge no application. `Assumed.give_up` takes back what is in flight.
     """
 
     def __init__(self, view: View, scratch: Scratch) -> None:

@@ -65,50 +65,50 @@ def hint_group(view: View, hint: int) -> int:
 
 
 @inner
-def set_duration(view: View, found: Durations, hint: int, duration_ms: float) -> None:
+def set_duration(view: View, durations: Durations, hint: int, duration_ms: float) -> None:
     """Set the duration of a hint's request row and task group."""
     if view.hints[hint].row >= 0:
-        found.rows_ms[view.hints[hint].row] = duration_ms
+        durations.rows_ms[view.hints[hint].row] = duration_ms
     group = hint_group(view, hint)
     if group >= 0:
-        found.groups_ms[group] = duration_ms
+        durations.groups_ms[group] = duration_ms
 
 
 @kernel
-def hinted_durations(view: View, found: Durations) -> None:
+def hinted_durations(view: View, durations: Durations) -> None:
     """Set hinted durations: for a request row from its key, for a task group from any of its keys."""
-    for at in range(found.hints):
+    for at in range(durations.hints):
         if view.hints[at].application >= 0 and view.hints[at].duration_ms >= 0:
-            set_duration(view, found, at, float(view.hints[at].duration_ms))
+            set_duration(view, durations, at, float(view.hints[at].duration_ms))
 
 
 @inner
-def ended_of(view: View, more: Records, group: int) -> int:
-    """Return how many tasks of a group have ended, including those in ``more`` (`Scratch.ended`)."""
-    return int(view.groups[group].ended + (more[group].ended if group < len(more) else 0))
+def ended_of(view: View, uncounted: Records, group: int) -> int:
+    """Return how many tasks of a group have ended; ``uncounted`` are those outside the model (`Scratch.ended`)."""
+    return int(view.groups[group].ended + (uncounted[group].ended if group < len(uncounted) else 0))
 
 
 @inner
-def ended_ms_of(view: View, more: Records, group: int) -> int:
-    """Return the total duration of a group's ended tasks in ms, including those in ``more`` (`Scratch.ended`)."""
-    return int(view.groups[group].ended_ms + (more[group].ended_ms if group < len(more) else 0))
+def ended_ms_of(view: View, uncounted: Records, group: int) -> int:
+    """Return the total duration in ms of the same tasks."""
+    return int(view.groups[group].ended_ms + (uncounted[group].ended_ms if group < len(uncounted) else 0))
 
 
 @kernel
-def observed_durations(view: View, more: Records, found: Durations) -> None:
+def observed_durations(view: View, uncounted: Records, durations: Durations) -> None:
     """Set mean durations of ended tasks; if no task of a priority has ended, those of the application's other tasks."""
-    rows_ms, groups_ms = found.rows_ms, found.groups_ms
-    for group in range(found.groups):
+    rows_ms, groups_ms = durations.rows_ms, durations.groups_ms
+    for group in range(durations.groups):
         app = view.groups[group].application
         if app < 0:
             continue
-        if ended_of(view, more, group) > 0:
-            groups_ms[group] = ended_ms_of(view, more, group) / ended_of(view, more, group)
+        if ended_of(view, uncounted, group) > 0:
+            groups_ms[group] = ended_ms_of(view, uncounted, group) / ended_of(view, uncounted, group)
         else:
-            mean = application_mean_ms(view, more, app)
+            mean = application_mean_ms(view, uncounted, app)
             if mean >= 0.0:
                 groups_ms[group] = mean
-    for row in range(found.rows):
+    for row in range(durations.rows):
         app = view.rows[row].application
         if app < 0:
             continue
@@ -116,7 +116,7 @@ def observed_durations(view: View, more: Records, found: Durations) -> None:
         if group >= 0:
             rows_ms[row] = groups_ms[group]
         else:
-            mean = application_mean_ms(view, more, app)
+            mean = application_mean_ms(view, uncounted, app)
             if mean >= 0.0:
                 rows_ms[row] = mean
 
@@ -134,13 +134,13 @@ def group_of_row(view: View, row: int) -> int:
 
 
 @inner
-def application_mean_ms(view: View, more: Records, app: int) -> float:
+def application_mean_ms(view: View, uncounted: Records, app: int) -> float:
     """Return the mean duration of an application's ended tasks, -1 if there are none."""
     ended, ended_ms = 0, 0
     group = view.apps[app].first_group
     while group >= 0:
-        ended += ended_of(view, more, group)
-        ended_ms += ended_ms_of(view, more, group)
+        ended += ended_of(view, uncounted, group)
+        ended_ms += ended_ms_of(view, uncounted, group)
         group = view.groups[group].next
     return ended_ms / ended if ended > 0 else -1.0
 
@@ -162,12 +162,12 @@ def demand_of(amounts: I64, at: int, totals: F64) -> float:
 
 
 @inner
-def add_asks(view: View, found: Durations, totals: F64, work: F64, time_ms: F64) -> None:
+def add_asks(view: View, durations: Durations, totals: F64, work: F64, time_ms: F64) -> None:
     """Add requested tasks, except where a hint says how many remain."""
-    for row in range(found.rows):
+    for row in range(durations.rows):
         app, hint = view.rows[row].application, view.rows[row].hint
         if app >= 0 and (hint < 0 or view.hints[hint].tasks < 0):
-            left_ms = view.rows[row].count * or_default(found.rows_ms[row], found.default_ms)
+            left_ms = view.rows[row].count * or_default(durations.rows_ms[row], durations.default_ms)
             time_ms[app] += left_ms
             work[app] += left_ms * demand_of(view.capability, row, totals)
 
@@ -225,12 +225,12 @@ def add_hints(view: View, apps: Records, durations: Durations, totals: F64, work
 
 
 @inner
-def add_running(view: View, found: Durations, totals: F64, now_ms: int, work: F64, time_ms: F64) -> None:
+def add_running(view: View, durations: Durations, totals: F64, now_ms: int, work: F64, time_ms: F64) -> None:
     """Add the remaining time of running tasks or, if they are already included as a whole, subtract their past."""
-    for group in range(found.groups):
+    for group in range(durations.groups):
         app, running = view.groups[group].application, view.groups[group].running
         if app >= 0 and running > 0:
-            whole_ms = running * or_default(found.groups_ms[group], found.default_ms)
+            whole_ms = running * or_default(durations.groups_ms[group], durations.default_ms)
             past_ms = min(float(max(running * now_ms - view.groups[group].created_ms, 0)), whole_ms)
             more_ms = -past_ms if view.groups[group].covered else whole_ms - past_ms
             time_ms[app] += more_ms
@@ -257,11 +257,11 @@ def add_work(
 
 
 @kernel
-def add_whole(view: View, more: Records, durations: Durations, whole_ms: F64) -> None:
+def add_whole(view: View, uncounted: Records, durations: Durations, whole_ms: F64) -> None:
     """Add the estimated total duration of requested, running and successful tasks.
 
-    Where a hint says how many tasks of a key remain, these replace the requested and running ones. ``more`` are ended
-    tasks that the model does not count (`Scratch.ended`).
+    Where a hint says how many tasks of a key remain, these replace the requested and running ones. ``uncounted`` are
+    ended tasks that the model does not count (`Scratch.ended`).
     """
     default_ms = durations.default_ms
     for row in range(durations.rows):
@@ -279,7 +279,7 @@ def add_whole(view: View, more: Records, durations: Durations, whole_ms: F64) ->
     for group in range(durations.groups):
         app = view.groups[group].application
         if app >= 0:
-            tasks = ended_of(view, more, group)
+            tasks = ended_of(view, uncounted, group)
             tasks += 0 if view.groups[group].covered else view.groups[group].running
             whole_ms[app] += tasks * or_default(durations.groups_ms[group], default_ms)
         view.groups[group].covered = 0
@@ -336,8 +336,8 @@ class Jobs:
 
     def row_ms(self) -> F64:
         """Return the container duration of each request row in ms, the default if unknown."""
-        found = self.durations()
-        return np.where(np.isnan(found.rows_ms), found.default_ms, found.rows_ms)
+        durations = self.durations()
+        return np.where(np.isnan(durations.rows_ms), durations.default_ms, durations.rows_ms)
 
     def work(self) -> F64:
         """Return the remaining work: over the remaining tasks the sum of duration x demands, cluster shares x ms.
@@ -375,28 +375,28 @@ class Jobs:
 
 
 @inner
-def seen_ms(view: View, more: Records, group: int, default_ms: float, now_ms: int) -> float:
+def seen_ms(view: View, uncounted: Records, group: int, default_ms: float, now_ms: int) -> float:
     """Return the mean lifetime of a group's containers in ms, as seen by the RM.
 
     A running one counts with at least ``default_ms``, since its duration is unknown; so does a group without
     containers.
     """
-    if group < 0 or ended_of(view, more, group) + view.groups[group].running == 0:
+    if group < 0 or ended_of(view, uncounted, group) + view.groups[group].running == 0:
         return default_ms
-    ended, running = ended_of(view, more, group), view.groups[group].running
-    lived_ms = float(ended_ms_of(view, more, group))
+    ended, running = ended_of(view, uncounted, group), view.groups[group].running
+    lived_ms = float(ended_ms_of(view, uncounted, group))
     if running > 0:
         lived_ms += max(float(running * now_ms - view.groups[group].created_ms), running * default_ms)
     return lived_ms / (ended + running)
 
 
 @kernel
-def floor_claims(view: View, more: Records, keys: int, now_ms: int, default_ms: float, fraction: float) -> None:
+def floor_claims(view: View, uncounted: Records, keys: int, now_ms: int, default_ms: float, fraction: float) -> None:
     """Raise application reports to lower bounds seen by the RM.
 
     A key has at least as many tasks as are requested and running at its priority, and a task runs for at least a
     ``fraction`` of a container's lifetime: a reused container runs several. ``keys`` is the number of keys with
-    hints, ``more`` are ended tasks that the model does not count (`Scratch.ended`).
+    hints, ``uncounted`` are ended tasks that the model does not count (`Scratch.ended`).
     """
     for at in range(keys):
         if view.hints[at].application < 0:
@@ -408,5 +408,5 @@ def floor_claims(view: View, more: Records, keys: int, now_ms: int, default_ms: 
             seen += view.rows[row].count if row >= 0 else 0
             view.hints[at].tasks = max(view.hints[at].claimed_tasks, seen)
         if view.hints[at].claimed_ms >= 0:
-            least_ms = fraction * seen_ms(view, more, group, default_ms, now_ms)
+            least_ms = fraction * seen_ms(view, uncounted, group, default_ms, now_ms)
             view.hints[at].duration_ms = max(view.hints[at].claimed_ms, int(least_ms))
