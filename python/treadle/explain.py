@@ -346,7 +346,7 @@ class Explainer:
         """Yield the cause for a reason, with amounts."""
         at = self.view.rows[row]
         if why == Reason.BACKOFF:
-            times, left = int(at["backoff_level"]), int(at["backoff_until"]) - self.cluster.decide
+            times, left = int(at["backoff_level"]), int(at["backoff_until"]) - self.cluster.cycle
             text = f"the ResourceManager turned it down {counted(times, 'time')} in a row; it is proposed again after "
             text += counted(left, "decision")
             if left <= 0:

@@ -105,7 +105,8 @@ class Engine:
         self._epoch = 0
         self._before: tuple[int, Cluster] | None = None
         """Epoch and model before a snapshot, until the whole snapshot has arrived."""
-        self._decides = 0
+        self._cycles = 0
+        """Number of cycles so far."""
         self.commits = True
         """Whether proposals of the latest answer may be committed; if not, only the CapacityScheduler places."""
         self._unmet: Unmet | None = None
@@ -155,7 +156,7 @@ class Engine:
                 self._names.append(event)
             case ResourceTypes() if self._cluster is None and self._names is not None:
                 self._cluster = Cluster(self._names, event)
-                self._cluster.decide = self._decides + 1
+                self._cluster.cycle = self._cycles + 1
                 self._cluster.learn = None if self.attempts is None else self.attempts.learn
             case Samples() if not self._policy.observes:
                 pass  # reports of held requests have no reader while observing
@@ -205,13 +206,13 @@ class Engine:
                 committed and no application is charged
         """
         cluster = self._cluster
-        self._decides += 1
+        self._cycles += 1
         self.commits = assume
         self._unmet = self._diagnostics = None
         self._sequence, stop_at, self._stop_at = sequence, self._stop_at, 0
         if cluster is None:
             return Proposals.none()
-        cluster.decide, cluster.now_ms = self._decides, now_ms
+        cluster.cycle, cluster.now_ms = self._cycles, now_ms
         self._carry(cluster)
         bound = cluster.classes.sync(cluster)
         cluster.rejections.release(now_ms)
@@ -222,9 +223,9 @@ class Engine:
             cluster, view, now_ms, self._settings.limits.proposals_max
         )
         self._starvation.check(cluster, view, self._policy.latest_on(cluster), now_ms, commits=assume)
-        in_backoff = cluster.rejections.last_backoff >= cluster.decide
+        in_backoff = cluster.rejections.last_backoff >= cluster.cycle
         if not (cluster.changed or bound or expired or released or in_backoff or due or self._policy.waits(now_ms)):
-            cluster.decide += 1
+            cluster.cycle += 1
             return Proposals.none()
         if self._settings.engine is not None:
             self._guarantees.update_reserves(cluster, view, now_ms)
@@ -244,7 +245,7 @@ class Engine:
                 cluster.assumed.resolve(view, sequence, kept, np.full(len(kept), Fate.TRANSACTION, np.uint8))
                 cluster.changed = True
         self._policy.note_use(cluster, view)
-        cluster.decide += 1
+        cluster.cycle += 1
         table = made.proposals[: divided.sent]
         application, key, node = (np.ascontiguousarray(table[name]) for name in ("application", "key", "node"))
         return Proposals(application, key, node, divided.transaction)

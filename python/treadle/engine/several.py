@@ -100,7 +100,7 @@ class Attempts:
         self._too_large = self._find_too_large(cluster, view)
         kept = [app for app, trying in self._retries.items() if trying.waits] + list(self._too_large)
         until = view.apps["backoff_until"]
-        until[kept] = np.maximum(until[kept], cluster.decide + 1)
+        until[kept] = np.maximum(until[kept], cluster.cycle + 1)
         return due
 
     def _apply_outcome(self, app: int, outcome: _Outcome, now_ms: int) -> None:

@@ -220,7 +220,7 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     carry_hints(before, now, model, apps, rows, chain, INDEX_MAX - KEYS_RESERVED, INDEX_MAX - KEYS_AHEAD)
     hints.size = int(hints.next_unused[0])
     hints.has_claims |= old.hints.has_claims
-    new.rejections.follow(old.rejections, rows, nodes, new.requests.at, new.decide)
+    new.rejections.follow(old.rejections, rows, nodes, new.requests.at, new.cycle)
     new.own_tags.follow(old.own_tags, apps)
     new.rejection_counts.follow(old.rejection_counts, apps)
     # A moved application runs on under another engine: its end teaches nothing.

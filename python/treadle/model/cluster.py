@@ -55,7 +55,7 @@ class Cluster:
         self.settings: dict[str, str] = {}
         self.now_ms = -1
         """The ResourceManager's time in the latest cycle; -1 before the first."""
-        self.decide = 1
+        self.cycle = 1
         """The number of the next cycle; events are stamped with it."""
         self.ended: Records = np.zeros(0, APPLICATION)
         """The last records of applications that had ended when a snapshot arrived, until the next cycle."""
@@ -140,7 +140,7 @@ class Cluster:
                 self.requests.apply(event, self.apps, self.names)
                 self.constraints.requests_changed(event)
             case events.Localities():
-                self.requests.apply_localities(event, self.names, self.decide)
+                self.requests.apply_localities(event, self.names, self.cycle)
             case events.ApplicationUsage():
                 self._check_width(event.used)
                 self.apps.apply_usage(event)
@@ -254,7 +254,7 @@ class Cluster:
             if self.learn is not None:
                 fates = self.learn(batch, positions, fates)
             if fates.any():
-                self.rejections.learn(view, batch, positions, fates, self.decide, self.now_ms)
+                self.rejections.learn(view, batch, positions, fates, self.cycle, self.now_ms)
 
     def sweep(self) -> None:
         """Free ended state: request rows without requests, and their node reservations."""

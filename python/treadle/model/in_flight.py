@@ -29,10 +29,10 @@ from treadle.model.tables import ASSUMED, View, renumbered
 
 
 @inner
-def count_in_flight(view: View, batch: Records, capability: I64, i: int, decide: int, sign: int) -> None:
+def count_in_flight(view: View, batch: Records, capability: I64, i: int, cycle: int, sign: int) -> None:
     """Count proposal ``i`` as in flight (sign 1) or no longer (-1): node, queues, user, application, row, localities.
 
-    ``decide`` is the cycle that made it: the row of a locality may since have been freed or reused.
+    ``cycle`` is the one that made it: the row of a locality may since have been freed or reused.
     """
     app, row, node = batch[i].application, batch[i].row, batch[i].node
     user, partition = batch[i].user, batch[i].partition
@@ -49,14 +49,14 @@ def count_in_flight(view: View, batch: Records, capability: I64, i: int, decide:
             view.limit_amounts[queue, partition, ASSUMED, r] += amount
             queue = view.queues[queue].parent
     at_node, at_rack = batch[i].node_place, batch[i].rack_place
-    if at_node >= 0 and view.places[at_node].born <= decide:
+    if at_node >= 0 and view.places[at_node].born <= cycle:
         view.places[at_node].assumed += sign
-    if at_rack >= 0 and view.places[at_rack].born <= decide:
+    if at_rack >= 0 and view.places[at_rack].born <= cycle:
         view.places[at_rack].assumed += sign
 
 
 @kernel
-def resolve(view: View, batch: Records, capability: I64, decide: int, positions: I32, fates: U8) -> int:
+def resolve(view: View, batch: Records, capability: I64, cycle: int, positions: I32, fates: U8) -> int:
     """Release the proposals at ``positions``; return how many were still open. Fate 0 is a commit."""
     resolved = 0
     for k in range(len(positions)):
@@ -65,7 +65,7 @@ def resolve(view: View, batch: Records, capability: I64, decide: int, positions:
             continue
         batch[i].open = 0
         resolved += 1
-        count_in_flight(view, batch, capability, i, decide, -1)
+        count_in_flight(view, batch, capability, i, cycle, -1)
         if fates[k] == 0:
             view.rows[batch[i].row].backoff_level = 0
     return resolved
@@ -97,7 +97,7 @@ class Batch:
 
     proposals: Records
     capability: I64
-    decide: int
+    cycle: int
     time_ms: int
     left: int
 
@@ -127,7 +127,7 @@ class Assumed:
         batch = self._batches.get(sequence)
         if batch is None:
             return None
-        batch.left -= int(resolve(view, batch.proposals, batch.capability, batch.decide, positions, fates))
+        batch.left -= int(resolve(view, batch.proposals, batch.capability, batch.cycle, positions, fates))
         if batch.left == 0:
             del self._batches[sequence]
         return batch.proposals
@@ -142,7 +142,7 @@ class Assumed:
         batch = self._batches.pop(sequence)
         rows = len(batch.proposals)
         unknown = np.full(rows, 255, np.uint8)  # any number but that of a commit
-        resolve(view, batch.proposals, batch.capability, batch.decide, np.arange(rows, dtype=np.int32), unknown)
+        resolve(view, batch.proposals, batch.capability, batch.cycle, np.arange(rows, dtype=np.int32), unknown)
         return batch.left
 
 
@@ -181,10 +181,10 @@ class Rejections:
         self._constrained: deque[tuple[int, int, int, int]] = deque()
         """Pairs excluded by a constraint: (RM time of the retry, row, node, cycle in `excluded`), earliest first."""
 
-    def learn(self, view: View, batch: Records, positions: I32, fates: U8, decide: int, now_ms: int) -> None:
+    def learn(self, view: View, batch: Records, positions: I32, fates: U8, cycle: int, now_ms: int) -> None:
         """Apply the outcomes of proposals of ``batch``.
 
-        ``decide`` is the number of the next cycle, ``now_ms`` the RM's time in the latest.
+        ``cycle`` is the number of the next cycle, ``now_ms`` the RM's time in the latest.
         """
         rows = view.rows
         for at in np.flatnonzero(fates):
@@ -193,7 +193,7 @@ class Rejections:
                 continue
             row, node, app = batch[position][["row", "node", "application"]].item()
             level = int(rows["backoff_level"][row])
-            until = decide + min(BACKOFF_MIN << level, BACKOFF_MAX)
+            until = cycle + min(BACKOFF_MIN << level, BACKOFF_MAX)
             rows["backoff_level"][row] = min(level + 1, 20)
             self.last_backoff = max(self.last_backoff, until)
             if fate in _PAIR:
@@ -215,14 +215,14 @@ class Rejections:
             if self.excluded.find(row, node) == until:
                 self.excluded.put(row, node, 0)
 
-    def follow(self, before: Rejections, new_row: I32, new_node: I32, rows: Records, decide: int) -> None:
-        """Take over the backoffs of the model before a snapshot that are still active in cycle ``decide``.
+    def follow(self, before: Rejections, new_row: I32, new_node: I32, rows: Records, cycle: int) -> None:
+        """Take over the backoffs of the model before a snapshot that are still active in ``cycle``.
 
         ``new_row`` and ``new_node`` map old indices to new ones (-1: none); ``rows`` are the new rows.
         """
         self.last_backoff = before.last_backoff
         pairs = before.excluded.pairs[before.excluded.pairs["key"] >= 0]
-        pairs = pairs[pairs["value"] > (decide & 0x7FFFFFFF)]
+        pairs = pairs[pairs["value"] > (cycle & 0x7FFFFFFF)]
         row, node = new_row[pairs["key"] >> 32], new_node[pairs["key"] & 0xFFFFFFFF]
         stayed = (row >= 0) & (node >= 0)
         order = np.argsort(pairs["key"][stayed])

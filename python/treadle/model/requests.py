@@ -219,7 +219,7 @@ def drop_asks(apps: Records, app: int, model: RequestTables) -> None:
 def apply_localities(
     model: RequestTables,
     next_unused: I64,
-    generation: int,
+    cycle: int,
     application: I32,
     key: I32,
     name: I32,
@@ -241,7 +241,7 @@ def apply_localities(
             put(index, place, at)
             places[at].name = name[i]
             places[at].assumed = 0
-            places[at].born = generation
+            places[at].born = cycle
             places[at].next = rows[row].first_locality
             rows[row].first_locality = at
             rows[row].localities += 1
@@ -381,8 +381,8 @@ class RequestTable(RowTable):
             hint_index=self._hints.index.pairs,
         )
 
-    def apply_localities(self, event: events.Localities, names: Names, generation: int) -> None:
-        """Apply outstanding counts at nodes and racks (absolute values), reported before cycle ``generation``."""
+    def apply_localities(self, event: events.Localities, names: Names, cycle: int) -> None:
+        """Apply outstanding counts at nodes and racks (absolute values), reported before ``cycle``."""
         names.check(event.name_name)
         largest(event.application, "application")
         largest(event.key, "request key")
@@ -390,7 +390,7 @@ class RequestTable(RowTable):
         apply_localities(
             self._tables(),
             self.localities.next_unused,
-            generation,
+            cycle,
             own(event.application),
             own(event.key),
             own(event.name_name),

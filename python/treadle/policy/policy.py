@@ -264,7 +264,7 @@ class Policy:
             self.holds.choose(view, self.latest, parameters, self._settings.engine_reservation)
         else:
             before.restore(view, self.latest, out[:placed])
-        return Batch(out[:placed].copy(), asked[:placed].copy(), cluster.decide, now_ms, placed)
+        return Batch(out[:placed].copy(), asked[:placed].copy(), cluster.cycle, now_ms, placed)
 
     def note_use(self, cluster: Cluster, view: View) -> None:
         """Record the applications' usage after a cycle: proposals in flight count, expired ones do not."""
@@ -424,7 +424,7 @@ class Policy:
 
     def cluster_view(self, cluster: Cluster, now_ms: int, partition: int) -> ClusterView:
         """Return the input of a custom part."""
-        random = np.random.default_rng((self._settings.seed, cluster.decide, self._calls.number))
+        random = np.random.default_rng((self._settings.seed, cluster.cycle, self._calls.number))
         assert self.jobs is not None  # only within a cycle
         return ClusterView(cluster, self.jobs, now_ms, partition, random, self._durations_ms)
 
@@ -433,7 +433,7 @@ class Policy:
         nodes = int(add_up_nodes(view, scratch.rates[CLUSTER]))
         return DecideParameters(
             now_ms=now_ms,
-            decide=cluster.decide,
+            decide=cluster.cycle,
             root=cluster.queues.root(),
             cluster_nodes=max(nodes, 1),
             heartbeat_ms=max(integer(settings, "nm-heartbeat-ms", HEARTBEAT_MS), 1),

@@ -450,12 +450,12 @@ def hold_masters(view: View, rows: Records, which: I32, now_ms: int, timeout_ms:
 
 
 @inner
-def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, decide: int) -> bool:
+def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, cycle: int) -> bool:
     """Return whether an application's AM would stay within its queues' maxima and its user's limit."""
     leaf, partition = view.apps[app].queue, view.rows[row].partition
     if leaf < 0 or not view.limit_known[leaf, partition]:
         return False
-    if view.apps[app].backoff_until > decide or view.rows[row].backoff_until > decide:
+    if view.apps[app].backoff_until > cycle or view.rows[row].backoff_until > cycle:
         return False
     user = find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
     if user >= 0 and is_over_limit(view, totals, user, leaf, partition):
@@ -465,7 +465,7 @@ def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, decid
 
 
 @inner
-def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
+def finds_node(view: View, nowhere: I64, row: int, cycle: int) -> bool:
     """Return whether some node has room for an AM's row, and is not reserved for another one.
 
     ``nowhere`` has the last request without a node by partition, so that not every AM needs a search.
@@ -477,7 +477,7 @@ def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
         return False
     for node in range(len(view.nodes)):
         usable = view.nodes[node].state == 1 and view.nodes[node].partition == partition
-        usable = usable and view.nodes[node].backoff_until <= decide
+        usable = usable and view.nodes[node].backoff_until <= cycle
         usable = usable and (view.nodes[node].hold_row < 0 or view.nodes[node].hold_row == row)
         if usable and missing_share(view, row, node) == 0.0:
             return True
@@ -488,7 +488,7 @@ def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
 
 @kernel
 def admit_masters(
-    view: View, rows: Records, waiting: I32, slots: int, decide: int, totals: F64, headroom: I64, nowhere: I64
+    view: View, rows: Records, waiting: I32, slots: int, cycle: int, totals: F64, headroom: I64, nowhere: I64
 ) -> bool:
     """Admit the first ``slots`` AMs of a list; return whether this holds others back.
 
@@ -499,9 +499,9 @@ def admit_masters(
         if slots <= 0:
             return True
         first = view.apps[app].first_row
-        if not is_allowed(view, totals, headroom, app, first, decide):
+        if not is_allowed(view, totals, headroom, app, first, cycle):
             continue
-        slots -= finds_node(view, nowhere, first, decide)
+        slots -= finds_node(view, nowhere, first, cycle)
         row = first
         while row >= 0:
             rows[row].may = 1
@@ -693,7 +693,7 @@ class PilotsGate(Gate, kind="pilots", parameters=PilotsParameters, traits=BY_PIL
         add_up_nodes(view, totals)
         nowhere = np.full((len(cluster.names.partitions), resources), NEVER)
         slots = chosen.max_concurrent_am_starts - starting
-        held = admit_masters(view, rows, waiting, slots, cluster.decide, totals, headroom, nowhere)
+        held = admit_masters(view, rows, waiting, slots, cluster.cycle, totals, headroom, nowhere)
         return late_ms if held else NEVER
 
     def _learn(self, apps: Records, jobs: Records, which: I32, now_ms: int) -> None:
