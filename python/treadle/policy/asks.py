@@ -53,7 +53,7 @@ def asks_here(view: View, scratch: Scratch, parameters: DecideParameters, row: i
             return 0
     elif view.rows[row].partition != partition:
         return 0
-    if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].backoff_until > parameters.decide:
+    if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].backoff_until > parameters.cycle:
         return 0
     return max(min(view.rows[row].count - view.rows[row].assumed, scratch.rows[row].quota), 0)
 

@@ -271,7 +271,7 @@ def propose(
     out[i].open = 1
     for r in range(len(view.counted)):
         asked[i, r] = view.capability[row, r]
-    count_in_flight(view, out, asked, i, parameters.decide, 1)
+    count_in_flight(view, out, asked, i, parameters.cycle, 1)
     for r in range(len(view.counted)):
         scratch.available[node, r] -= asked[i, r]
     if len(scratch.tags.row_tags) > 0:

@@ -271,7 +271,7 @@ def unwanted(view: View, scratch: Scratch, parameters: DecideParameters, row: in
             return NodeReason.BLACKLISTED
         if find(view.blacklist, pair(app, view.nodes[node].rack)) >= 0:
             return NodeReason.BLACKLISTED
-    if view.rows[row].exclusions > 0 and find(view.excluded, pair(row, node)) > parameters.decide:
+    if view.rows[row].exclusions > 0 and find(view.excluded, pair(row, node)) > parameters.cycle:
         return NodeReason.REJECTED
     return 0
 
@@ -413,7 +413,7 @@ def known_node(view: View, scratch: Scratch, parameters: DecideParameters, row: 
     """
     node = view.rows[row].hold_node
     held = node >= 0 and view.nodes[node].state == 1 and view.nodes[node].partition == view.rows[row].partition
-    held = held and view.nodes[node].backoff_until <= parameters.decide and fits(view, scratch, row, node)
+    held = held and view.nodes[node].backoff_until <= parameters.cycle and fits(view, scratch, row, node)
     if held and level_of(view, row, node) != NOT_THERE and not unwanted(view, scratch, parameters, row, node):
         return node
     chosen, sizes = set_of(scratch, row), scratch.counters[INFEASIBLE_COUNT]
@@ -596,7 +596,7 @@ def node_reason(view: View, scratch: Scratch, parameters: DecideParameters, row:
     why = unwanted(view, scratch, parameters, row, node)
     if why:
         return why
-    if view.nodes[node].backoff_until > parameters.decide:
+    if view.nodes[node].backoff_until > parameters.cycle:
         return NodeReason.REJECTED
     if view.nodes[node].hold_row >= 0 and view.nodes[node].hold_row != row:
         return NodeReason.RESERVED

@@ -433,7 +433,7 @@ class Policy:
         nodes = int(add_up_nodes(view, scratch.rates[CLUSTER]))
         return DecideParameters(
             now_ms=now_ms,
-            decide=cluster.cycle,
+            cycle=cluster.cycle,
             root=cluster.queues.root(),
             cluster_nodes=max(nodes, 1),
             heartbeat_ms=max(integer(settings, "nm-heartbeat-ms", HEARTBEAT_MS), 1),

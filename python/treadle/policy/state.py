@@ -125,7 +125,7 @@ class DecideParameters(NamedTuple):
     """Parameters of a cycle."""
 
     now_ms: int
-    decide: int
+    cycle: int
     root: int
     cluster_nodes: int
     heartbeat_ms: int

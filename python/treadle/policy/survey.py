@@ -102,7 +102,7 @@ def survey_application(
     least = scratch.asks[LEAST]
     if view.apps[app].pending <= view.apps[app].assumed_count:
         return count
-    backs_off = view.apps[app].backoff_until > parameters.decide
+    backs_off = view.apps[app].backoff_until > parameters.cycle
     starts = view.apps[app].awaiting_am and view.apps[app].assumed_count > 0
     row = view.apps[app].first_row
     while row >= 0:
@@ -124,7 +124,7 @@ def survey_application(
                 set_reason(scratch, row, Reason.PLACED)
             elif not scratch.rows[row].may or scratch.rows[row].quota <= 0:
                 set_reason(scratch, row, Reason.GATE)
-            elif backs_off or view.rows[row].backoff_until > parameters.decide:
+            elif backs_off or view.rows[row].backoff_until > parameters.cycle:
                 set_reason(scratch, row, Reason.BACKOFF)
         row = view.rows[row].next
     return count
@@ -333,7 +333,7 @@ def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, par
         if view.nodes[node].state == 0 or view.nodes[node].partition != partition:
             continue
         fits = view.nodes[node].state == 1 and view.nodes[node].hold_row < 0
-        fits = fits and view.nodes[node].backoff_until <= parameters.decide
+        fits = fits and view.nodes[node].backoff_until <= parameters.cycle
         for r in range(resources):
             if view.counted[r]:
                 scratch.rates[PARTITION, r] += view.node_amounts[node, TOTAL, r]

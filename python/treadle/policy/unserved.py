@@ -72,7 +72,7 @@ def best_hold(view: View, scratch: Scratch, parameters: DecideParameters, row: i
     for node in range(len(view.nodes)):
         if view.nodes[node].state != NodeState.USABLE or view.nodes[node].partition != view.rows[row].partition:
             continue
-        if view.nodes[node].hold_row >= 0 or view.nodes[node].backoff_until > parameters.decide:
+        if view.nodes[node].hold_row >= 0 or view.nodes[node].backoff_until > parameters.cycle:
             continue
         missing = missing_share(view, row, node)
         if missing < 0.0:
