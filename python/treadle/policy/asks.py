@@ -28,8 +28,8 @@ from treadle.policy.state import (
     BIG_ROWS,
     FOUND_NO_NODE,
     LEAF_HEADROOM,
-    LEAVES,
     PLACED,
+    RESERVED,
     DecideParameters,
     Reason,
     Scratch,
@@ -131,7 +131,7 @@ def barred(view: View, scratch: Scratch, app: int, row: int, user: int) -> int:
     for r in range(len(view.counted)):
         if scratch.bound[r] and view.capability[row, r] > scratch.largest[r]:
             return Reason.TOO_LARGE
-    return refused(view, scratch.asks[LEAF_HEADROOM], scratch.counters[LEAVES], app, row, user)
+    return refused(view, scratch.asks[LEAF_HEADROOM], scratch.counters[RESERVED], app, row, user)
 
 
 @inner

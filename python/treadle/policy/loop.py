@@ -52,7 +52,6 @@ from treadle.policy.state import (
     CLUSTER,
     LEAF_HEADROOM,
     LEAST,
-    LEAVES,
     NODE_LOCAL,
     NOT_THERE,
     OFF_SWITCH,
@@ -60,6 +59,7 @@ from treadle.policy.state import (
     PACKED,
     PLACED,
     RACK_LOCAL,
+    RESERVED,
     SCANNED,
     SCORED,
     WORK,
@@ -141,7 +141,7 @@ def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int
             if other == leaf or at < 0 or nodes[at].kind == BLOCKED or nodes[at].asks <= 0:
                 continue
             asks = nodes[at].asks
-            scratch.counters[LEAVES] = find_headroom(
+            scratch.counters[RESERVED] = find_headroom(
                 view, scratch.asks[LEAF_HEADROOM], other, partition, parameters.lends
             )
             app = next_application(view, scratch, parameters, other)
@@ -149,7 +149,7 @@ def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int
                 candidates = gather_leaf(view, scratch, parameters, other, partition, candidates, most)
             if nodes[at].asks != asks:
                 rules.update(view, scratch, parameters, at, partition)
-        scratch.counters[LEAVES] = find_headroom(view, scratch.asks[LEAF_HEADROOM], leaf, partition, parameters.lends)
+        scratch.counters[RESERVED] = find_headroom(view, scratch.asks[LEAF_HEADROOM], leaf, partition, parameters.lends)
     scratch.counters[SCANNED] += candidates
     return candidates
 
@@ -363,7 +363,7 @@ def serve_application(view: View, scratch: Scratch, parameters: DecideParameters
 @inner
 def serve_leaf(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> bool:
     """Propose one container for the leaf's next servable application; False if there is none."""
-    scratch.counters[LEAVES] = find_headroom(view, scratch.asks[LEAF_HEADROOM], leaf, partition, parameters.lends)
+    scratch.counters[RESERVED] = find_headroom(view, scratch.asks[LEAF_HEADROOM], leaf, partition, parameters.lends)
     while True:
         app = next_application(view, scratch, parameters, leaf)
         if app < 0:

@@ -89,7 +89,7 @@ SCORED: Final = 9  # proposals in the averages; kept across cycles
 SERVES: Final = 10  # the partition being served
 UNWANTED: Final = 11  # 1: the latest search has skipped a node with room that the request may not use
 HELD_NODES: Final = 12  # nodes reserved in the served partition; listed at the end of `Scratch.open_nodes`
-LEAVES: Final = 13  # 1 if guarantees of sibling queues reduce the leaf's allowance
+RESERVED: Final = 13  # 1 if guarantees of sibling queues reduce the leaf's allowance
 COUNTERS: Final = 14
 
 # Places in `Scratch.averages`, over the latest proposals; kept across cycles.

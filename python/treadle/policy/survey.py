@@ -47,10 +47,10 @@ from treadle.policy.state import (
     LARGEST,
     LEAF_HEADROOM,
     LEAST,
-    LEAVES,
     NOT_THERE,
     OPEN_NODES,
     PARTITION,
+    RESERVED,
     SERVES,
     UNWANTED,
     DecideParameters,
@@ -245,7 +245,7 @@ def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf:
     user's limit in the leaf is known.
     """
     asks, name, user, stuck, first = 0, -1, NOT_KNOWN, False, 0
-    scratch.counters[LEAVES] = find_headroom(view, scratch.asks[LEAF_HEADROOM], leaf, partition, parameters.lends)
+    scratch.counters[RESERVED] = find_headroom(view, scratch.asks[LEAF_HEADROOM], leaf, partition, parameters.lends)
     for at in range(scratch.queues[leaf].first_open, scratch.queues[leaf + 1].first_open):
         ask = scratch.open_asks[at]
         if ask.starts:
