@@ -456,7 +456,7 @@ class Explainer:
     @cached_property
     def _running(self) -> tuple[I32, I32, I32]:
         """The nodes, applications and queues of the running task containers, without AMs."""
-        view, tasks = self.view, self.cluster.tasks.tasks.index.pairs
+        view, tasks = self.view, self.cluster.groups.tasks.index.pairs
         live = tasks["value"][tasks["key"] >= 0]
         node, application = view.tasks["node"][live], view.groups["application"][view.tasks["group"][live]]
         here = (application >= 0) & (view.nodes["state"][node] != NodeState.GONE)

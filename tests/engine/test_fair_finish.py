@@ -37,7 +37,7 @@ def rows_ms(engine: Engine) -> F64:
     assert cluster_ is not None
     view = cluster_.view()
     rows, groups, hints = (np.zeros(len(table)) for table in (view.rows, view.groups, view.hints))
-    sizes = cluster_.requests.size, cluster_.hints.size, cluster_.tasks.size
+    sizes = cluster_.requests.size, cluster_.hints.size, cluster_.groups.size
     found = Durations(rows, groups, hints, 1000.0, *sizes)
     engine._policy.estimate.durations(cluster_, view, np.zeros(0, SUMS), found)
     return found.rows_ms

@@ -109,7 +109,7 @@ def test_containers_that_each_have_a_priority_of_their_own_make_no_list_without_
     engine.apply([containers(ContainerEvent.COMPLETED, *lives[: count // 2])])
     engine.decide(3_000, 100, sequence=3)
     assert engine._cluster is not None
-    groups = engine._cluster.tasks.at[: engine._cluster.tasks.size]
+    groups = engine._cluster.groups.at[: engine._cluster.groups.size]
     groups = groups[groups["application"] == 0]
     assert len(groups) == engine._cluster.apps.at["groups"][0] == GROUPS_MAX
     assert (groups["running"].sum(), groups["ended"].sum()) == (count // 2, count // 2)

@@ -330,10 +330,10 @@ def test_a_policy_whose_gate_does_not_sample_keeps_no_table_and_has_no_steps_not
     engine = bench.engine
     assert not engine._policy.observes
     assert engine._cluster is not None
-    assert len(engine._cluster.tasks.effects) == 0
+    assert len(engine._cluster.groups.effects) == 0
     assert engine.samples() is None
-    (group,) = np.flatnonzero(engine._cluster.tasks.at["application"] == app)
-    assert engine._cluster.tasks.at["ended"][group] == 4, "the model has followed all the same"
+    (group,) = np.flatnonzero(engine._cluster.groups.at["application"] == app)
+    assert engine._cluster.groups.at["ended"][group] == 4, "the model has followed all the same"
 
 
 def test_with_another_gate_levels_are_as_if_nothing_had_been_sampled() -> None:
@@ -427,7 +427,7 @@ def test_nothing_stays_of_the_groups_of_an_application_that_is_gone() -> None:
     second = bench.job(40, kind="TEZ", priority=TEZ)
     bench.begun()
     bench.begun()
-    tasks = bench.engine._cluster.tasks  # type: ignore[union-attr]
+    tasks = bench.engine._cluster.groups  # type: ignore[union-attr]
     assert tasks.index.find(second, TEZ) == 0, "its group has the row of the one that is gone"
     assert pilot_table(bench.engine).ended["ended"].sum() == 0
 
@@ -449,7 +449,7 @@ def test_a_row_of_tasks_that_is_used_again_at_once_is_read_before() -> None:
     bench.begun()
     row = job_row(bench.engine, app)
     assert (row["pilots_ended"], row["pilots_running"], row["sampling"]) == (4, 0, Sampling.OPEN)
-    tasks = bench.engine._cluster.tasks.tasks  # type: ignore[union-attr]
+    tasks = bench.engine._cluster.groups.tasks  # type: ignore[union-attr]
     assert pilot_table(bench.engine).pilot.sum() == 0
     assert len(tasks.at) >= 4
 
@@ -566,7 +566,7 @@ def test_a_gate_that_has_opened_stays_open_with_what_the_pilots_said() -> None:
     assert after["sampling"] == Sampling.OPEN
     for name in ("pilot_mean_ms", "pilot_error", "width", "pilot_percent"):
         assert after[name] == before[name]
-    tasks = sidecar.bench.engine._cluster.tasks  # type: ignore[union-attr]
+    tasks = sidecar.bench.engine._cluster.groups  # type: ignore[union-attr]
     group = tasks.index.find(app, MAP)
     assert tasks.at["ended"][group] == 12, "so that its size stays what it was"
     assert tasks.at["ended_ms"][group] == pytest.approx(12 * before["pilot_mean_ms"], abs=12)
@@ -580,7 +580,7 @@ def test_those_that_began_first_are_taken_for_the_pilots_that_run() -> None:
     sidecar.bench.begun()
     sidecar.restart()
     sidecar.begun()
-    tasks = sidecar.bench.engine._cluster.tasks.tasks.at  # type: ignore[union-attr]
+    tasks = sidecar.bench.engine._cluster.groups.tasks.at  # type: ignore[union-attr]
     is_pilot = pilot_table(sidecar.bench.engine).pilot[: len(tasks)] == 1
     pilots = tasks[is_pilot]
     assert len(pilots) == 4, "that the fourth ended was not sent before the restart"

@@ -267,7 +267,7 @@ def test_nothing_is_kept_of_applications_that_have_gone() -> None:
         gone(twins, app)
         twins.tick(snapshot=Shifts(application=at % 7))
         cluster = present(twins.other.engine._cluster)
-        assert (cluster.hints.size, cluster.tasks.size, cluster.requests.size) == (0, 0, 0)
+        assert (cluster.hints.size, cluster.groups.size, cluster.requests.size) == (0, 0, 0)
         assert twins.other.engine._before is None
 
 

@@ -176,7 +176,7 @@ class Engine:
             cluster.changed = True
             return
         observed = self._policy.observes and self._before is None
-        cluster.tasks.notes_effects = observed
+        cluster.groups.notes_effects = observed
         cluster.apply(event)
         if isinstance(event, Queues):
             self._lost_queues = None

@@ -204,17 +204,17 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     new.nodes.at["backoff_until"][nodes[stayed]] = old.nodes.at["backoff_until"][stayed]
     new.charged_ms = old.charged_ms
     rows: I32 = np.full(len(old.requests.at), -1, np.int32)
-    new.tasks.make_room(old.tasks.size)
+    new.groups.make_room(old.groups.size)
     new.hints.make_room(old.hints.size)
     before, now = old.view(), new.view()
     carry_rows(before, now, apps, nodes, rows, np.zeros(len(new.requests.at), np.uint8), new.requests.index.pairs)
-    tasks, hints = new.tasks, new.hints
+    groups, hints = new.groups, new.hints
     ends = before.groups, now.groups
-    carry_ended(before, now, *ends, apps, tasks.index.pairs, tasks.free, tasks.next_unused)
-    tasks.size = int(tasks.next_unused[0])
-    tasks.has_inputs |= old.tasks.has_inputs
-    if old.tasks.has_inputs:
-        carry_inputs(before, now, apps, old.tasks.tasks.index.pairs)
+    carry_ended(before, now, *ends, apps, groups.index.pairs, groups.free, groups.next_unused)
+    groups.size = int(groups.next_unused[0])
+    groups.has_inputs |= old.groups.has_inputs
+    if old.groups.has_inputs:
+        carry_inputs(before, now, apps, old.groups.tasks.index.pairs)
     chain: I32 = np.zeros(len(old.hints.at), np.int32)
     model = hints.tables(new.apps, new.requests)
     carry_hints(before, now, model, apps, rows, chain, INDEX_MAX - KEYS_RESERVED, INDEX_MAX - KEYS_AHEAD)

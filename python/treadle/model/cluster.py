@@ -12,7 +12,7 @@ from treadle.compiled.array_types import I32, U8, Records
 from treadle.compiled.pair_map import PairMap
 from treadle.constraints import gang_of
 from treadle.events import Event, Replaces
-from treadle.model.containers import TaskTable
+from treadle.model.containers import GroupTable
 from treadle.model.hints import HintTable
 from treadle.model.in_flight import Assumed, RejectionCounts, Rejections
 from treadle.model.nodes import TAG, AllocationTags, Attributes, Classes, Constraints, NodeTable
@@ -43,7 +43,7 @@ class Cluster:
         self.apps = ApplicationTable(resources)
         self.hints = HintTable(resources)
         self.requests = RequestTable(resources, self.hints)
-        self.tasks = TaskTable(resources)
+        self.groups = GroupTable(resources)
         self.attributes = Attributes()
         self.constraints = Constraints()
         self.classes = Classes()
@@ -94,10 +94,10 @@ class Cluster:
             counted=self.counted,
             hints=self.hints.at,
             hint_capability=self.hints.amounts,
-            groups=self.tasks.at,
-            group_amounts=self.tasks.amounts,
-            group_index=self.tasks.index.pairs,
-            tasks=self.tasks.tasks.at,
+            groups=self.groups.at,
+            group_amounts=self.groups.amounts,
+            group_index=self.groups.index.pairs,
+            tasks=self.groups.tasks.at,
         )
 
     def tags(self, application: int) -> list[str]:
@@ -117,7 +117,7 @@ class Cluster:
                 self._apply_fates(event)
             case events.Containers():
                 self._check_width(event.capability)
-                self.tasks.apply(event, self.apps, self.names.index_of("MAPREDUCE"))
+                self.groups.apply(event, self.apps, self.names.index_of("MAPREDUCE"))
             case events.Names():
                 self.names.add(event)
             case events.Tags():
@@ -166,7 +166,7 @@ class Cluster:
             case events.Settings():
                 self.settings = dict(event.values)
             case events.TaskInputs():
-                self.tasks.apply_inputs(event)
+                self.groups.apply_inputs(event)
             case events.StageInputs():
                 self.apps.apply_inputs(event)
             case events.NodeAttributes():
@@ -212,7 +212,7 @@ class Cluster:
                 self.classes.drop(application)
             if ended[at]:
                 self.hints.drop(application, self.apps, self.requests.at)
-                self.tasks.drop(application, self.apps)
+                self.groups.drop(application, self.apps)
                 self.own_tags.drop(application)
                 self.rejection_counts.drop(application)
                 self.apps.at["input_bytes"][application] = 0.0

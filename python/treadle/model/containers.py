@@ -297,12 +297,13 @@ MANY: Final = 4096
 """Above this number of events it pays to count the distinct groups first."""
 
 
-class TaskTable(RowTable):
+class GroupTable(RowTable):
     """Task groups, found by ``index.find(application, priority)``. The amounts are the sums over running tasks."""
 
     def __init__(self, resources: int) -> None:
         super().__init__(GROUP, (resources,), {"application": -1})
         self.tasks = RowTable(TASK)
+        """The running tasks, found by `find_task`."""
         self.notes_effects = False
         """Whether `effects` is written."""
         self.effects: Records = np.zeros(0, EFFECT)

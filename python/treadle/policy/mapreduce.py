@@ -135,7 +135,7 @@ def _add_tasks(
     cluster: Cluster, view: View, jobs: dict[int, MapReduceJob], default_s: float
 ) -> Collection[tuple[int, bool]]:
     """Add running tasks, and mean durations of ended ones; return the (job, is_reduce) pairs with ended tasks."""
-    groups = view.groups[: cluster.tasks.size]
+    groups = view.groups[: cluster.groups.size]
     ended: dict[tuple[int, bool], tuple[int, int]] = {}
     for group in groups[_of_jobs(groups, jobs) & (groups["priority"] > 0)]:
         job = jobs[int(group["application"])]

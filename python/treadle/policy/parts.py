@@ -41,7 +41,7 @@ class Keeper:
         """Use other settings from now on."""
 
     def observe(self, event: Event, cluster: Cluster) -> None:
-        """Process an event after the model; for `Containers`, ``cluster.tasks.effects`` has a row per effect.
+        """Process an event after the model; for `Containers`, ``cluster.groups.effects`` has a row per effect.
 
         Not called between the start of a snapshot and `follow`.
         """
@@ -129,7 +129,7 @@ class Estimate(PolicyPart):
     def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
         """Set the task durations, in ms, of each request row and of each group of running tasks.
 
-        Both are NaN initially, which means unknown. ``cluster.tasks`` has the groups, ``ended`` their ended tasks that
+        Both are NaN initially, which means unknown. ``cluster.groups`` has the groups, ``ended`` their ended tasks that
         the model does not count (`treadle.policy.state.Scratch.ended`), ``cluster.hints`` the hints.
         """
 

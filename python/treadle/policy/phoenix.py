@@ -56,8 +56,8 @@ class TaskRateStats:
         self._since_ms = -1
 
     def observe(self, event: events.Containers, cluster: Cluster) -> None:
-        """Count starting and ending containers, as listed in ``cluster.tasks.effects``."""
-        effects = cluster.tasks.effects
+        """Count starting and ending containers, as listed in ``cluster.groups.effects``."""
+        effects = cluster.groups.effects
         if not len(effects):
             return
         self.at = grown(self.at, len(cluster.nodes.at), 0)

@@ -592,9 +592,9 @@ def own_tags(cluster: Cluster, proposals: Iterable[Records]) -> OwnTags:
         at_rack=np.zeros((len(counters.number), len(racks)), np.int32),
         rack_of=rack_of.astype(np.int32),
     )
-    groups, tasks = cluster.tasks.at, cluster.tasks.tasks.at
+    groups, tasks = cluster.groups.at, cluster.groups.tasks.at
     for application in applications:
-        for group, task in cluster.tasks.running(application, cluster.apps):
+        for group, task in cluster.groups.running(application, cluster.apps):
             mine = own.of[application].get(int(groups["priority"][group])) or ()
             _count(tags, counters, application, mine, int(tasks["node"][task]))
     for batch in proposals:
@@ -659,7 +659,7 @@ def _knows_all(cluster: Cluster, application: int) -> bool | None:
     known = cluster.own_tags.of.setdefault(application, {})
     if None in known.values():
         return None
-    groups = cluster.tasks.at
+    groups = cluster.groups.at
     mine = chain(groups, cluster.apps.at["first_group"][application])
     return all(int(groups["priority"][group]) in known for group in mine if groups["running"][group] > 0)
 

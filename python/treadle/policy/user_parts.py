@@ -197,7 +197,7 @@ class ClusterView:
 
         The AM's own container and proposed ones are not included.
         """
-        table = self._cluster.tasks
+        table = self._cluster.groups
         tasks, groups = table.tasks.at, table.at
         containers = [
             (tasks["node"][task], groups["priority"][group], tasks["created_ms"][task])
@@ -415,7 +415,7 @@ class FileEstimate(FromFile, Estimate, kind="file", parameters=EstimateFilePart)
     def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
         """Set the part's durations; running tasks get those of their application's requests."""
         found.rows_ms[: len(self._rows_ms)] = self._rows_ms
-        own_rows, groups = view.rows[: len(self._rows_ms)], view.groups[: cluster.tasks.size]
+        own_rows, groups = view.rows[: len(self._rows_ms)], view.groups[: cluster.groups.size]
         known = {
             (application, priority): duration_ms
             for application, priority, duration_ms in zip(

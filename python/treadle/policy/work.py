@@ -329,7 +329,7 @@ class Jobs:
             default_ms=self.default_ms,
             rows=cluster.requests.size,
             hints=cluster.hints.size,
-            groups=cluster.tasks.size,
+            groups=cluster.groups.size,
         )
         self.estimate(cluster, self.view, self.scratch.ended, durations)
         return durations

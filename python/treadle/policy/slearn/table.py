@@ -18,7 +18,7 @@ from treadle.compiled.functions import inner, kernel, tables
 from treadle.events import ApplicationState, ContainerEvent, Event
 from treadle.model.carry import Carried, carry_ended, old_task
 from treadle.model.cluster import Cluster
-from treadle.model.containers import BEGAN, ENDED, TaskTable, ended_well
+from treadle.model.containers import BEGAN, ENDED, GroupTable, ended_well
 from treadle.model.queues import ApplicationTable
 from treadle.model.tables import ModelError, Table, View, chain, grown
 from treadle.policy.parts import Keeper
@@ -254,7 +254,7 @@ def restore_samples(event: events.Samples, cluster: Cluster, sampled: Sampled) -
     Raises:
         ModelError: an invalid number.
     """
-    apps, requests, tasks, jobs = cluster.apps, cluster.requests, cluster.tasks, sampled.jobs
+    apps, requests, groups, jobs = cluster.apps, cluster.requests, cluster.groups, sampled.jobs
     phases = np.isin(event.sampling, [int(phase) for phase in Sampling])
     counts = (event.width >= 0) & (event.pilots >= 0) & (event.ended >= 0) & (event.stage >= 0)
     times = (event.total_ms >= 0.0) & (event.squares >= 0.0) & (event.mean_ms >= -1.0) & (event.error >= 0.0)
@@ -268,18 +268,18 @@ def restore_samples(event: events.Samples, cluster: Cluster, sampled: Sampled) -
             jobs[column][app] = getattr(event, name)[at]
         apps.at["container_ms"][app] = event.container_ms[at]
         stage = int(event.stage[at])
-        running = _running_of(apps, tasks, app, stage)
+        running = _running_of(apps, groups, app, stage)
         _mark_pilots(event, at, sampled, running)
         rows = list(chain(requests.at, apps.at["first_row"][app]))
         asked = [(int(requests.at["priority"][row]), int(requests.at["count"][row])) for row in rows]
         # the samples include repeated tasks
-        group = tasks.index.find(app, FAILED_MAP)
+        group = groups.index.find(app, FAILED_MAP)
         jobs["failures"][app] = sum(count for priority, count in asked if priority == FAILED_MAP)
-        jobs["failures"][app] += tasks.at["running"][group] if group >= 0 else 0
+        jobs["failures"][app] += groups.at["running"][group] if group >= 0 else 0
         pending = sum(count for priority, count in asked if belongs_to(stage, priority))
         ended = int(event.width[at]) - len(running) - pending
         if ended > 0:
-            _add_ended(event, at, apps, tasks, ended)
+            _add_ended(event, at, apps, groups, ended)
 
 
 def _knows_more(job: np.void, since_ms: int) -> bool:
@@ -287,11 +287,11 @@ def _knows_more(job: np.void, since_ms: int) -> bool:
     return bool(job["sampling"] != Sampling.UNKNOWN and job["sampled_since_ms"] <= since_ms)
 
 
-def _running_of(apps: ApplicationTable, tasks: TaskTable, app: int, stage: int) -> list[int]:
+def _running_of(apps: ApplicationTable, groups: GroupTable, app: int, stage: int) -> list[int]:
     """Return the running tasks of a stage, in order of their start."""
-    running = tasks.running(app, apps)
-    found = [task for group, task in running if belongs_to(stage, int(tasks.at["priority"][group]))]
-    return sorted(found, key=lambda task: (*tasks.tasks.at[task][["created_ms", "key"]].item(), task))
+    running = groups.running(app, apps)
+    found = [task for group, task in running if belongs_to(stage, int(groups.at["priority"][group]))]
+    return sorted(found, key=lambda task: (*groups.tasks.at[task][["created_ms", "key"]].item(), task))
 
 
 def _mark_pilots(event: events.Samples, at: int, sampled: Sampled, running: list[int]) -> None:
@@ -303,7 +303,7 @@ def _mark_pilots(event: events.Samples, at: int, sampled: Sampled, running: list
     sampled.jobs["pilots_running"][int(event.application[at])] = min(left, len(running)) if samples else 0
 
 
-def _add_ended(event: events.Samples, at: int, apps: ApplicationTable, tasks: TaskTable, ended: int) -> None:
+def _add_ended(event: events.Samples, at: int, apps: ApplicationTable, groups: GroupTable, ended: int) -> None:
     """Count tasks that ended before the snapshot, each with the pilots' mean duration, if known."""
     total_ms, pilots = float(event.total_ms[at]), int(event.ended[at])
     mean_ms = total_ms / pilots if pilots else float(event.mean_ms[at])
@@ -314,7 +314,7 @@ def _add_ended(event: events.Samples, at: int, apps: ApplicationTable, tasks: Ta
     step = events.filled(
         events.Containers,
         1,
-        tasks.amounts.shape[1],
+        groups.amounts.shape[1],
         container=-1,
         application=app,
         priority=priority,
@@ -322,10 +322,10 @@ def _add_ended(event: events.Samples, at: int, apps: ApplicationTable, tasks: Ta
         event=int(ContainerEvent.COMPLETED),
         time_ms=round(mean_ms),
     )
-    tasks.apply(step, apps, -1)  # creates their group if necessary
-    group = tasks.index.find(app, priority)
-    tasks.at["ended"][group] += ended - 1
-    tasks.at["ended_ms"][group] += round((ended - 1) * mean_ms)
+    groups.apply(step, apps, -1)  # creates their group if necessary
+    group = groups.index.find(app, priority)
+    groups.at["ended"][group] += ended - 1
+    groups.at["ended_ms"][group] += round((ended - 1) * mean_ms)
 
 
 class PilotKeeper(Keeper):
@@ -346,19 +346,19 @@ class PilotKeeper(Keeper):
     def fit(self, cluster: Cluster) -> Sampled:
         """Return the table for kernels, large enough for the model's indices."""
         self.jobs.reserve(len(cluster.apps.at))
-        self.pilot = grown(self.pilot, len(cluster.tasks.tasks.at), 0)
-        self._released = grown(self._released, len(cluster.tasks.at), 0)
+        self.pilot = grown(self.pilot, len(cluster.groups.tasks.at), 0)
+        self._released = grown(self._released, len(cluster.groups.at), 0)
         return Sampled(self.jobs.at, self.pilot, self._released)
 
     def observe(self, event: Event, cluster: Cluster) -> None:
         """Process an event after the model."""
-        tasks = cluster.tasks
+        groups = cluster.groups
         match event:
             case events.Containers():
                 mapreduce = cluster.names.index_of("MAPREDUCE")
-                note_effects(cluster.apps.at, tasks.at, self.fit(cluster), tasks.effects, mapreduce)
+                note_effects(cluster.apps.at, groups.at, self.fit(cluster), groups.effects, mapreduce)
             case events.Applications() if bool((event.state == int(ApplicationState.GONE)).any()):
-                dropped = np.flatnonzero(tasks.at["application"][: tasks.size] < 0)
+                dropped = np.flatnonzero(groups.at["application"][: groups.size] < 0)
                 self.fit(cluster).ended[dropped] = np.zeros((), SUMS)
 
     def apply(self, event: events.Samples | events.LearnedState, cluster: Cluster) -> None:
@@ -393,15 +393,16 @@ class PilotKeeper(Keeper):
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
         """Continue after a snapshot; the next report contains all samples."""
-        was, before, tasks = self.fit(old), old.view(), new.tasks
+        was, before, groups = self.fit(old), old.view(), new.groups
         self.ended_jobs = was.jobs[carried.ended][: len(new.ended)]
         self._clear()
-        tasks.make_room(old.tasks.size)
+        groups.make_room(old.groups.size)
         now, view = self.fit(new), new.view()
         live = np.flatnonzero(carried.apps >= 0)
         for column in LEARNED:
             now.jobs[column][carried.apps[live]] = was.jobs[column][live]
         # number of ended tasks in released containers
-        carry_ended(before, view, was.ended, now.ended, carried.apps, tasks.index.pairs, tasks.free, tasks.next_unused)
-        tasks.size = int(tasks.next_unused[0])
-        carry_pilots(view, was, now, carried.apps, old.tasks.tasks.index.pairs)
+        index, free, next_unused = groups.index.pairs, groups.free, groups.next_unused
+        carry_ended(before, view, was.ended, now.ended, carried.apps, index, free, next_unused)
+        groups.size = int(next_unused[0])
+        carry_pilots(view, was, now, carried.apps, old.groups.tasks.index.pairs)
