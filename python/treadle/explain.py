@@ -19,8 +19,9 @@ from treadle.compiled.pair_map import find
 from treadle.engine import Engine
 from treadle.errors import counted
 from treadle.events import ApplicationState, Fate, NodeState
+from treadle.model.queues import FIFO
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, chain
-from treadle.policy.state import FIFO, KEYED, NodeReason, Reason, reasons
+from treadle.policy.state import KEYED, NodeReason, Reason, reasons
 from treadle.yarn.codes import application_id, is_named
 
 ASKS_MAX: Final = 32

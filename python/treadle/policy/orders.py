@@ -16,10 +16,10 @@ from treadle.compiled.array_types import F64, Records
 from treadle.compiled.functions import inner
 from treadle.config.parts import Parameters, Traits
 from treadle.model.cluster import Cluster
-from treadle.model.queues import FAIR
+from treadle.model.queues import FAIR, FIFO
 from treadle.model.tables import ASSUMED, USED, View
 from treadle.policy.parts import BY_DURATIONS, Order
-from treadle.policy.state import CLUSTER, FIFO, FINISH, LEVELS, DecideParameters, Scratch
+from treadle.policy.state import CLUSTER, FINISH, LEVELS, DecideParameters, Scratch
 from treadle.policy.work import Jobs
 
 

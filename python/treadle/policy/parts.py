@@ -210,7 +210,7 @@ class Order(PolicyPart):
     """The level of jobs whose pilots have not ended."""
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Set ``leaves["order"]`` by queue: `FIFO`, `FAIR`, `KEYED` or `LEVELS` of `treadle.policy.state`.
+        """Set ``leaves["order"]`` by queue: `FIFO` or `FAIR` of `model.queues`, `KEYED` or `LEVELS` of `policy.state`.
 
         The initial value is `KEYED`, or that of the order's compiled step (`treadle.policy.orders`). `FAIR` also uses
         ``leaves["sized"]``: 1 with size-based weight. Rows of parent queues are ignored.

@@ -21,8 +21,7 @@ from treadle.compiled.functions import inner, kernel, tables
 from treadle.constraints import Choice
 from treadle.model.cluster import Cluster
 from treadle.model.nodes import Classes
-from treadle.model.queues import FAIR as FAIR
-from treadle.model.queues import FIFO as FIFO
+from treadle.model.queues import FIFO
 from treadle.model.tables import ASSUMED, FREE, TOTAL, View, chain
 from treadle.policy.shares.tree import Shares
 
@@ -115,7 +114,7 @@ NOT_THERE: Final = 3
 KEYED: Final = 255
 """Order of a leaf by numbers in ``apps.key``, smallest first, without a compiled rule."""
 
-# Other orders of a leaf; the first two are those of `treadle.model.queues`.
+# Other orders of a leaf, next to `FIFO` and `FAIR` of `treadle.model.queues`.
 LEVELS: Final = 3  # levels that share the leaf by weights, first in, first out within a level
 FINISH: Final = 5  # first the applications that share fairly, by memory used, then by `apps.key`
 
@@ -125,8 +124,8 @@ class DecideParameters(NamedTuple):
     """Parameters of a cycle."""
 
     now_ms: int
-    cycle: int
-    root: int
+    cycle: int  # the cycle's number; backoffs end at such numbers
+    root: int  # the root queue; negative: there is none yet
     cluster_nodes: int
     heartbeat_ms: int
     node_delay: int
@@ -134,7 +133,7 @@ class DecideParameters(NamedTuple):
     fit: int  # the fit's compiled step (`treadle.policy.node_search`), -1 for none
     draws: bool  # nodes are drawn randomly
     goes_round: bool  # a search starts after the last node found
-    window: int
+    window: int  # number of fitting nodes that are compared
     share: int  # the share's compiled steps (`treadle.policy.shares.rules`)
     keyed_queues: bool  # siblings are compared by a custom part's keys
     walks_queues: bool  # the share compares sibling queues, without a tree of its own
@@ -144,7 +143,7 @@ class DecideParameters(NamedTuple):
     all_priorities: bool  # rows of all of an application's priorities compete, not only the first
     across_queues: bool  # rows of all leaves compete while the share lets the order decide
     remote_penalty: float  # fraction of the score that an unrequested node loses; negative: rows wait instead
-    srpt_weight: float
+    srpt_weight: float  # weight of the remaining work against the packing score
     seed: int
     lends: bool  # nodes of a non-exclusive partition serve requests without a label
 
@@ -160,8 +159,8 @@ UNBOUNDED: Final = 1 << 30
 ROW: Final = np.dtype(
     [
         ("quota", "i4"),  # how many more containers the gate admits in this cycle
-        ("may", "u1"),
-        ("done", "u1"),
+        ("may", "u1"),  # whether the gate admits it
+        ("done", "u1"),  # not considered again in this cycle
         ("nearest", "u1"),  # the nearest locality level where a node may still be found in this cycle
         ("held", "u1"),  # held back, except for otherwise idle nodes
         ("random", "u1"),  # its nodes are drawn randomly, whatever the fit
@@ -184,9 +183,9 @@ APPLICATION: Final = np.dtype(
         ("share", "f8"),  # dominant share of the cluster when its level was last served
         ("part", "f8"),  # fraction of its tasks that the gate lets run now; 1: all
         ("level", "i4"),  # its level by the gate while it has no size; -1: by its size
-        ("rank", "i4"),
+        ("rank", "i4"),  # its position in `Scratch.list`
         ("band", "i4"),  # compared before the key: minus the priority where the queue compares it first, else 0
-        ("done", "u1"),
+        ("done", "u1"),  # not served again in this cycle
         ("ahead", "u1"),  # `TIME_ONLY`, `MAX_DEMAND` or `IGNORED`, by the gate
     ],
     align=True,
@@ -238,8 +237,8 @@ SIZES: Final = 64
 SIZE: Final = np.dtype(
     [
         ("row", "i4"),  # a row with that size; -1: none yet
-        ("judged_for", "i4"),  # the requests of a user in a leaf that the verdict is for: the first, plus 1; 0: none
-        ("verdict", "u1"),
+        ("judged_for", "i4"),  # 1 + the first open request of the leaf and user that the verdict is for; 0: none
+        ("verdict", "u1"),  # `Reason`; 0: it can be placed
     ],
     align=True,
 )
@@ -325,11 +324,11 @@ class Scratch(NamedTuple):
     ended: Records  # `SUMS` by task group, from the gate's table outside the model; empty without one
 
 
-_NEW: Final = np.zeros(1, APPLICATION)
-_NEW["part"], _NEW["level"] = 1.0, -1
+_NEW_APPLICATION: Final = np.zeros(1, APPLICATION)
+_NEW_APPLICATION["part"], _NEW_APPLICATION["level"] = 1.0, -1
 
 
-def _room(name: str, record: np.dtype[Any], count: int, old: Scratch | None) -> Records:
+def _reused_or_new(name: str, record: np.dtype[Any], count: int, old: Scratch | None) -> Records:
     """Return an array for records that are written before they are read; reuses the previous one if possible."""
     before: Records | None = None if old is None else getattr(old, name)
     return np.zeros(count, record) if before is None or (before.dtype, len(before)) != (record, count) else before
@@ -337,7 +336,7 @@ def _room(name: str, record: np.dtype[Any], count: int, old: Scratch | None) -> 
 
 def _rows(count: int, old: Scratch | None) -> Records:
     """Return the records of rows, with the reasons of the previous cycle."""
-    rows = _room("rows", ROW, count, old)
+    rows = _reused_or_new("rows", ROW, count, old)
     if old is not None and rows is not old.rows:
         known = min(count, len(old.rows))
         rows[:known] = old.rows[:known]
@@ -373,8 +372,8 @@ def scratch_for(
     """
     nodes, queues = cluster.nodes, _queues_of(cluster)
     resources = nodes.amounts.shape[2]
-    apps = _room("apps", APPLICATION, len(cluster.apps.at), old)  # undefined for ended applications
-    reset_app_records(apps, cluster.apps.in_use(), _NEW, cluster.apps.leaf_applications)
+    apps = _reused_or_new("apps", APPLICATION, len(cluster.apps.at), old)  # undefined for ended applications
+    reset_app_records(apps, cluster.apps.in_use(), _NEW_APPLICATION, cluster.apps.leaf_applications)
     listed = np.zeros(len(cluster.apps.leaf_applications), LISTED)
     listed["application"] = cluster.apps.leaf_applications
     available, bound, factors = _offered(cluster, overbook)
@@ -392,7 +391,7 @@ def scratch_for(
         queues=queues,
         list=listed,
         turns=np.zeros(0 if counts_asks else 2 * len(cluster.queues.children), np.int32),
-        open_asks=_room("open_asks", OPEN_ASK, len(cluster.requests.at) if counts_asks else 0, old),
+        open_asks=_reused_or_new("open_asks", OPEN_ASK, len(cluster.requests.at) if counts_asks else 0, old),
         user_asks=np.zeros((len(cluster.users.amounts) if len(shares.aims) else 0, resources), np.int64),
         sizes=np.zeros(SIZES, SIZE),
         levels=np.zeros(len(queues) * len(weights), LEVEL),

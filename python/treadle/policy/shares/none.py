@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from treadle.compiled.functions import inner
 from treadle.config.parts import NoParameters
+from treadle.model.queues import FIFO
 from treadle.model.tables import View
 from treadle.policy.orders import next_application
 from treadle.policy.parts import Share
 from treadle.policy.shares.tree import BLOCKED, OWED, Shares, ShareTree, TreeParameters
-from treadle.policy.state import FIFO, DecideParameters, Scratch
+from treadle.policy.state import DecideParameters, Scratch
 
 
 @inner
