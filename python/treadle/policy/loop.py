@@ -76,8 +76,8 @@ SCAN_LIMIT: Final = 4_000_000
 MAX_CANDIDATES_DEGRADED: Final = 16
 """Number of competing rows then; this is the default setting."""
 
-MEMORY: Final = 1000
-"""Number of recent proposals that the averages cover, approximately."""
+AVERAGED: Final = 1000
+"""Number of recent proposals that `Scratch.averages` cover, approximately."""
 
 
 @inner
@@ -179,14 +179,14 @@ def best_candidate(view: View, scratch: Scratch, parameters: DecideParameters, c
     return best
 
 
-NO_CHILD = -1.0
+NO_RANK = -1.0
 """`served_rank` of a group without a served child."""
 
-FIRST = 2.0 * STEPS
-"""The wait of a leaf without containers if one container takes it beyond its aim."""
+FIRST_BEYOND_AIM = 2.0 * STEPS
+"""`wait` of a leaf without containers whose first one would exceed its aim (`treadle.policy.shares.aims`)."""
 
-BEYOND = 1e299
-"""Rank of a served leaf that is not below its aim."""
+BEYOND_AIMS = 1e299
+"""`SERVED` once the tree, which comes after all aims, has served a leaf: more than any `wait` of a ranked leaf."""
 
 
 @inner
@@ -204,7 +204,7 @@ def mark_overtaken(view: View, scratch: Scratch, parameters: DecideParameters, p
         if parameters.compares_shares:
             at = shares.leaf_node[view.apps[view.rows[row].application].queue]
         if at >= 0 and len(shares.aims) > 0:
-            overtaken = nodes[at].wait <= FIRST and nodes[at].wait < shares.clock[SERVED]
+            overtaken = nodes[at].wait <= FIRST_BEYOND_AIM and nodes[at].wait < shares.clock[SERVED]
             at = -1
         while at > 0 and not overtaken:
             parent = nodes[at].parent
@@ -228,7 +228,7 @@ def note_placed(view: View, scratch: Scratch, parameters: DecideParameters, leaf
         skip_application(view, scratch, parameters, app, partition, Reason.PLACED)
     rules.note(view, scratch, parameters, leaf, row, partition)
     if parameters.compares_shares and scratch.counters[BIG_COUNT] > 0:
-        shares.clock[SERVED] = max(shares.clock[SERVED], nodes[at].wait if shares.counters[AIMS_AT] else BEYOND)
+        shares.clock[SERVED] = max(shares.clock[SERVED], nodes[at].wait if shares.counters[AIMS_AT] else BEYOND_AIMS)
         child = at
         while child > 0 and not shares.counters[AIMS_AT]:
             parent = nodes[child].parent
@@ -322,10 +322,10 @@ def propose_best(view: View, scratch: Scratch, parameters: DecideParameters, app
     row = scratch.candidates[best].row
     app = view.rows[row].application
     scratch.counters[SCORED] += 1
-    share = 1.0 / min(scratch.counters[SCORED], MEMORY)
+    weight = 1.0 / min(scratch.counters[SCORED], AVERAGED)
     packed = score(view, scratch, parameters, row, node, NODE_LOCAL) * scratch.candidates[best].plan
-    scratch.averages[PACKED] += share * (packed - scratch.averages[PACKED])
-    scratch.averages[WORK] += share * (scratch.apps[app].work - scratch.averages[WORK])
+    scratch.averages[PACKED] += weight * (packed - scratch.averages[PACKED])
+    scratch.averages[WORK] += weight * (scratch.apps[app].work - scratch.averages[WORK])
     user = user_of(view, parameters, app, view.apps[app].queue, partition)
     propose(view, scratch, parameters, app, row, node, user)
     return True
@@ -388,9 +388,9 @@ def place(view: View, scratch: Scratch, parameters: DecideParameters, partition:
     shares = scratch.shares
     while True:
         shares.counters[SATURATED] = 0
-        shares.clock[SERVED] = NO_CHILD
+        shares.clock[SERVED] = NO_RANK
         for at in range(len(shares.nodes)):
-            shares.nodes[at].served_rank = NO_CHILD
+            shares.nodes[at].served_rank = NO_RANK
         rules.begin(view, scratch, parameters, partition)
         while scratch.counters[PLACED] < limit and not shares.counters[SATURATED]:
             leaf = rules.pick(view, scratch, parameters, partition)

@@ -62,7 +62,7 @@ class RandomFit(Fit, kind="random_fit"):
 
 
 ALL: Final = 1 << 30
-"""More rows than there can be."""
+"""`Tetris.candidates` without a limit: more rows than there can be."""
 
 
 class PackingParameters(Parameters):
@@ -277,10 +277,10 @@ def unwanted(view: View, scratch: Scratch, parameters: DecideParameters, row: in
 
 
 @inner
-def draw(parameters: DecideParameters, scratch: Scratch, row: int, again: int, below: int) -> int:
+def draw(parameters: DecideParameters, scratch: Scratch, row: int, attempt: int, below: int) -> int:
     """Return a number from 0 to ``below`` - 1: equal for equal seed, proposal, row and attempt (SplitMix64)."""
     state = np.uint64(parameters.seed) + np.uint64(scratch.counters[OFFERS]) * np.uint64(0x9E3779B97F4A7C15)
-    state += np.uint64(row) * np.uint64(0xD1B54A32D192ED03) + np.uint64(again) * np.uint64(0x8CB92BA72F3D8DD7)
+    state += np.uint64(row) * np.uint64(0xD1B54A32D192ED03) + np.uint64(attempt) * np.uint64(0x8CB92BA72F3D8DD7)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return int(np.int64((state ^ (state >> np.uint64(31))) % np.uint64(below)))
@@ -290,8 +290,8 @@ def draw(parameters: DecideParameters, scratch: Scratch, row: int, again: int, b
 def draw_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int, farthest: np.int64) -> int:
     """Return a random usable node; `NO_NODE` if some draws find none, which happens if few nodes fit."""
     count = scratch.counters[OPEN_NODES]
-    for again in range(DRAWS):
-        at = draw(parameters, scratch, row, again, count)
+    for attempt in range(DRAWS):
+        at = draw(parameters, scratch, row, attempt, count)
         node = scratch.open_nodes[at].node
         good = scratch.open_nodes[at].next == at and fits(view, scratch, row, node)
         if good and level_of(view, row, node) <= farthest and not unwanted(view, scratch, parameters, row, node):
@@ -409,7 +409,7 @@ def scan_local(view: View, scratch: Scratch, parameters: DecideParameters, row: 
 def known_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
     """Return the node reserved for the row if the request fits there now; otherwise `NO_NODE` or `UNKNOWN`.
 
-    There is no node if none is open, or if a request of at most this size fits nowhere or on no node of the same set.
+    `NO_NODE`: none is open, or a request of at most this size fits nowhere or on no node of the same set.
     """
     node = view.rows[row].hold_node
     held = node >= 0 and view.nodes[node].state == 1 and view.nodes[node].partition == view.rows[row].partition
@@ -431,12 +431,12 @@ def known_node(view: View, scratch: Scratch, parameters: DecideParameters, row: 
 @inner
 def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
     """Record that a request fits nowhere, or on no node of its set, if only its size mattered."""
-    pure = view.rows[row].relax and view.rows[row].exclusions == 0 and not counts_own(scratch, row)
-    if not pure or view.apps[view.rows[row].application].blacklisted > 0:
+    by_size = view.rows[row].relax and view.rows[row].exclusions == 0 and not counts_own(scratch, row)
+    if not by_size or view.apps[view.rows[row].application].blacklisted > 0:
         return
     chosen = set_of(scratch, row)
     if chosen >= 0:
-        # The last slot: requests of one class have equal sizes.
+        # One size for each set: requests of one class usually have equal sizes.
         if chosen < len(scratch.nowhere):
             for r in range(len(view.counted)):
                 scratch.nowhere[chosen, r] = view.capability[row, r]

@@ -61,18 +61,18 @@ RULES: Final = {"fair": FAIR, "finish": FINISH}
 """The number of each order whose keys follow usage while containers are placed."""
 
 FOLLOW_USE: Final = (FAIR, FINISH)
-"""These numbers, as compiled code needs them; `key` computes the keys."""
-
+"""These numbers, as compiled code needs them; `key_by_usage` computes the keys."""
 
 BEFORE_ALL: Final = 1e15
 """More than any key."""
 
 
 @inner
-def key(view: View, scratch: Scratch, leaf: int, app: int) -> float:
-    """Return the memory used (MB); if sized, over log2(1 + used and requested) (YARN's FairOrderingPolicy).
+def key_by_usage(view: View, scratch: Scratch, leaf: int, app: int) -> float:
+    """Return the memory used (MB); with size-based weight over log2(1 + used and requested) (FairOrderingPolicy).
 
-    For the order `FINISH`: the key that is set, or the memory used, less or more than any such key.
+    For the order `FINISH`: the given key; of an application that shares fairly, the memory used, moved before all given
+    keys up to ``fair_up_to``, and after them beyond it.
     """
     magnitude = float(view.app_amounts[app, USED, 0] + view.app_amounts[app, ASSUMED, 0])
     if scratch.queues[leaf].order == FINISH:
@@ -184,7 +184,7 @@ def next_of_heap(view: View, scratch: Scratch, leaf: int) -> int:
             app = scratch.list[at].application
             if wants(view, scratch, app):
                 if follows:
-                    scratch.apps[app].key = key(view, scratch, leaf, app)
+                    scratch.apps[app].key = key_by_usage(view, scratch, leaf, app)
                 scratch.list[base + size].turn = app
                 size += 1
         scratch.queues[leaf].end = base + size
@@ -192,7 +192,7 @@ def next_of_heap(view: View, scratch: Scratch, leaf: int) -> int:
             sift_down(view, scratch, base, size, at)
     elif scratch.queues[leaf].end > base and follows:
         head = scratch.list[base].turn
-        scratch.apps[head].key = key(view, scratch, leaf, head)
+        scratch.apps[head].key = key_by_usage(view, scratch, leaf, head)
         sift_down(view, scratch, base, scratch.queues[leaf].end - base, 0)
     while scratch.queues[leaf].end > base:
         head = scratch.list[base].turn

@@ -47,6 +47,7 @@ from treadle.policy.user_parts import Calls, ClusterView, FromFile, PartFailure,
 from treadle.policy.work import Jobs, add_up_nodes, charge, floor_claims, note_use
 
 ALL_AT_ONCE: Final = 1 << 62
+"""More containers than any cycle places: a partition is served in one call."""
 
 NO_STEP: Final = -1
 """The step number of a fit that scores no nodes."""
@@ -69,7 +70,8 @@ def integer(settings: dict[str, str], key: str, default: int) -> int:
         return default
 
 
-_COUNTERS = [OFFERS, CURSOR, BUNDLE, SCORED]
+_KEPT_COUNTERS = [OFFERS, CURSOR, BUNDLE, SCORED]
+"""Places in `Scratch.counters` that outlive a cycle."""
 
 
 class DecideCheckpoint:
@@ -80,7 +82,7 @@ class DecideCheckpoint:
 
     def __init__(self, view: View, scratch: Scratch) -> None:
         """Save the state."""
-        self._counters = scratch.counters[_COUNTERS]
+        self._counters = scratch.counters[_KEPT_COUNTERS]
         self._averages = scratch.averages.copy()
         self._kept = scratch.shares.kept.copy()
         self._waiting_ms = view.rows["waiting_since_ms"].copy()
@@ -90,7 +92,7 @@ class DecideCheckpoint:
 
     def restore(self, view: View, scratch: Scratch, proposed: Records) -> None:
         """Restore the state; for rows that wait for a nearer node only ``proposed`` ones: the others wait on."""
-        scratch.counters[_COUNTERS] = self._counters
+        scratch.counters[_KEPT_COUNTERS] = self._counters
         scratch.averages[:] = self._averages
         if scratch.shares.kept.shape == self._kept.shape:  # otherwise another policy took over meanwhile
             scratch.shares.kept[:] = self._kept
@@ -106,18 +108,19 @@ class Policy:
 
     def __init__(self, settings: Settings, fallback: Fallback, watch: Watch) -> None:
         self.latest: Scratch | None = None
-        """Scratch data of the latest cycle, None before the first; read-only."""
+        """The loop's arrays of the latest cycle, None before the first; read-only."""
         self._fallback = fallback
         self._calls = Calls(watch)
-        self._kept: Keepers = {}
+        self._all_keepers: Keepers = {}
         """State of parts outside the model, including parts of an earlier policy that may return as the fallback."""
         self.holds = Holds()
         self._delayed = False
-        self._decided: tuple[Cluster, DecideParameters] | None = None
+        self._latest_input: tuple[Cluster, DecideParameters] | None = None
+        """Model and parameters of the latest cycle."""
         try:
             self.configure(settings)
         except PartFailure as failure:
-            self._follow_another(failure)
+            self._fall_back(failure)
 
     def configure(self, settings: Settings) -> None:
         """Use other parts from now on; reservations stay, and so does state that the new parts use.
@@ -136,26 +139,26 @@ class Policy:
         self.gate, self.order, self.estimate, self.share, self.fit = gate, order, estimate, share, fit
         parts: list[PolicyPart] = [estimate, order, gate, share, fit]
         self._keepers: Keepers = {
-            part.keeper: self._kept.get(part.keeper) or part.keeper() for part in parts if part.keeper
+            part.keeper: self._all_keepers.get(part.keeper) or part.keeper() for part in parts if part.keeper
         }
         """The state of the current parts, in update order."""
         for keeper in self._keepers.values():
             keeper.configure(settings)
         for part in parts:
             part.use(self._keepers)
-        self._may_fail = any(isinstance(getattr(chosen, part).parameters, FilePart) for part in PART_KINDS)
-        """Whether one of the parts is a custom one."""
-        self._kept = (self._kept if self._may_fail else {}) | self._keepers
-        self._restricts = False
+        self._has_custom_part = any(isinstance(getattr(chosen, part).parameters, FilePart) for part in PART_KINDS)
+        """Only custom parts may fail."""
+        self._all_keepers = (self._all_keepers if self._has_custom_part else {}) | self._keepers
+        self._restricts_nodes = False
         self._not_overbooked: tuple[str, ...] = ()
         self._overbooks: Mapping[int, float] = {}
         self.jobs: Jobs | None = None
         """The jobs of the latest cycle."""
         self._durations_ms: F64 = np.zeros(0)
-        self._keyed = [part for part in (share, order, fit) if isinstance(part, FromFile)]
-        """The custom parts whose numbers change as containers are placed."""
-        self._recompute_after = min((part.parameters.recompute_after for part in self._keyed), default=ALL_AT_ONCE)
-        """Number of placed containers after which these must be asked again."""
+        self._recomputed = [part for part in (share, order, fit) if isinstance(part, FromFile)]
+        """The custom parts whose numbers are computed again as containers are placed."""
+        self._recompute_after = min((part.parameters.recompute_after for part in self._recomputed), default=ALL_AT_ONCE)
+        """Number of placed containers after which these compute again."""
 
     def _make(self, part: Part) -> Any:
         return part.make(self._calls) if isinstance(part.parameters, FilePart) else part.make()
@@ -168,34 +171,34 @@ class Policy:
         """Return why requests that the RM would serve are deliberately held back, as a short text; empty if none is."""
         overbook = "room within the bounds of overbook" if self._overbooks else ""
         headroom = "room for the largest ask too" if self._settings.engine_reservation.headroom else ""
-        nodes = "nodes that asks may use" if self._restricts else ""
+        nodes = "nodes that asks may use" if self._restricts_nodes else ""
         held = "a held node" if len(self.holds) else ""
         return ", ".join(filter(None, (self.gate.waits_for, overbook, headroom, nodes, held)))
 
     def latest_on(self, cluster: Cluster) -> Scratch | None:
         """Return `latest` if that cycle was computed on this model, else None; a snapshot creates another model."""
-        return self.latest if self._decided is not None and self._decided[0] is cluster else None
+        return self.latest if self._latest_input is not None and self._latest_input[0] is cluster else None
 
     def node_reasons(self, cluster: Cluster, view: View, row: int) -> U8:
         """Return for each node why a request row cannot use it (`NodeReason`), after the latest cycle."""
         found, scratch = np.zeros(len(view.nodes), np.uint8), self.latest_on(cluster)
-        if self._decided is not None and scratch is not None and row < len(scratch.rows):
-            node_reasons(view, scratch, self._decided[1], row, found)
+        if self._latest_input is not None and scratch is not None and row < len(scratch.rows):
+            node_reasons(view, scratch, self._latest_input[1], row, found)
         return found
 
     @property
     def observes(self) -> bool:
         """Whether its state outside the model needs events."""
-        return any(keeper.observes for keeper in self._kept.values())
+        return any(keeper.observes for keeper in self._all_keepers.values())
 
     def observe(self, event: Event, cluster: Cluster) -> None:
         """Process an event that the model has just applied, if it `observes`; not during a snapshot."""
-        for keeper in self._kept.values():
+        for keeper in self._all_keepers.values():
             keeper.observe(event, cluster)
 
     def apply(self, event: Samples | LearnedState, cluster: Cluster) -> None:
         """Restore the state of an earlier engine; raises `ModelError` if it is invalid."""
-        for keeper in self._kept.values():
+        for keeper in self._all_keepers.values():
             keeper.apply(event, cluster)
 
     def contention(self, cluster: Cluster) -> str:
@@ -206,18 +209,18 @@ class Policy:
 
     def samples(self, cluster: Cluster) -> Samples | None:
         """Return the changes that another engine needs to continue; None if there are none."""
-        found = (keeper.samples(cluster) for keeper in self._kept.values())
+        found = (keeper.samples(cluster) for keeper in self._all_keepers.values())
         return next((samples for samples in found if samples is not None), None)
 
     def learned(self, cluster: Cluster) -> LearnedState | None:
         """Return the state with which the next process can continue; None if there is none."""
-        found = (keeper.learned(cluster) for keeper in self._kept.values())
+        found = (keeper.learned(cluster) for keeper in self._all_keepers.values())
         return next((state for state in found if state is not None), None)
 
     def follow(self, old: Cluster, cluster: Cluster, carried: Carried) -> None:
         """Continue after a snapshot with the new model, which has taken over the old one's learned state."""
         nodes = carried.nodes
-        for keeper in self._kept.values():
+        for keeper in self._all_keepers.values():
             keeper.follow(old, cluster, carried)
         self.holds.follow(cluster, nodes)
         if self.latest is not None:
@@ -243,7 +246,7 @@ class Policy:
             commits: whether the proposals may be committed; if not, their other effects end with the call
         """
         cluster.apps.sort()
-        if self._may_fail:
+        if self._has_custom_part:
             self._calls.begin(stop_at)
         out, asked = np.zeros(limit, PROPOSAL), np.zeros((limit, len(cluster.counted)), np.int64)
         self.latest = self._new_scratch(cluster, out, asked)
@@ -253,11 +256,11 @@ class Policy:
                 parameters = self._place(cluster, view, self.latest, now_ms)
                 break
             except PartFailure as failure:
-                self._follow_another(failure)
+                self._fall_back(failure)
                 placed = self.latest.counters[PLACED]
                 self.latest = self._new_scratch(cluster, out, asked)
                 self.latest.counters[PLACED] = placed
-        self._decided = cluster, parameters
+        self._latest_input = cluster, parameters
         self._delayed = bool(self.latest.counters[DELAYED])
         placed = int(self.latest.counters[PLACED])
         if before is None:
@@ -272,8 +275,8 @@ class Policy:
         note_use(view.apps, view.app_amounts, view.counted, cluster.apps.in_use(), self.latest.rates[CLUSTER])
         cluster.apps.drop_ended()
 
-    def _follow_another(self, failure: PartFailure) -> None:
-        """Use the fallback's parts; ask for another fallback if these cannot be created."""
+    def _fall_back(self, failure: PartFailure) -> None:
+        """Use the fallback's parts, or those of the next fallback if these cannot be created."""
         while True:
             settings = self._fallback(failure)
             try:
@@ -321,9 +324,9 @@ class Policy:
         for partition in range(len(cluster.names.partitions)):
             end = 0
             while end < most:
-                if self._keyed:
+                if self._recomputed:
                     cluster_view = self.cluster_view(cluster, now_ms, partition)
-                    for part in self._keyed:
+                    for part in self._recomputed:
                         scratch = part.fill(cluster_view, scratch)
                 end = min(most, int(scratch.counters[PLACED]) + self._recompute_after)
                 if serve_partition(view, scratch, parameters, partition, end) < end:
@@ -380,7 +383,7 @@ class Policy:
             keeper.begin(jobs)
         if self.fit.keeper is not None:
             scratch = scratch._replace(needs=self.fit.needs(cluster))
-        if self._keyed or isinstance(self.gate, FromFile):
+        if self._recomputed or isinstance(self.gate, FromFile):
             self._durations_ms = jobs.durations().rows_ms[: cluster.requests.size]
         self._ask_gate(cluster, view, now_ms, scratch)
         key, queues, here = np.zeros(len(view.apps)), scratch.queues[:-1], cluster.apps.in_use()
@@ -413,7 +416,7 @@ class Policy:
         bound = np.flatnonzero(row_nodes >= 0)
         masters = view.apps["awaiting_am"][view.rows["application"][bound]] == 1
         row_nodes[bound[masters]] = ANY_NODE  # AMs may use any
-        self._restricts = bool((row_nodes >= 0).any())
+        self._restricts_nodes = bool((row_nodes >= 0).any())
         return scratch._replace(
             tags=own_tags(cluster, cluster.assumed.proposals()),
             node_sets=node_sets,

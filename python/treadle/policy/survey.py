@@ -193,7 +193,7 @@ def begin_resources(view: View, scratch: Scratch, parameters: DecideParameters, 
 
 
 CHECKS_PER_LEAF = 64
-"""Average number of nodes checked for requests that lack room where the last one had it, beyond one each."""
+"""Average number of nodes checked in a leaf, beyond one for each request, before `judge` assumes that it has room."""
 
 
 @inner
@@ -214,7 +214,7 @@ def judge(view: View, scratch: Scratch, parameters: DecideParameters, app: int, 
         return 0
     if node == NO_NODE:
         return why_no_node(view, scratch, like)
-    # requests of another class have room on other nodes
+    # each set of nodes has its witness: the nodes of other sets have room for other requests
     of_set = 0 <= chosen < len(scratch.witness)
     last = scratch.witness[chosen] if of_set else counters[WITNESS]
     at = last if last < count else 0
@@ -240,9 +240,9 @@ def judge(view: View, scratch: Scratch, parameters: DecideParameters, app: int, 
 def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
     """Return the number of placeable requests of a leaf; drop the others.
 
-    Runs after `survey_asks`. Questions are answered for a similar row, whose data is at hand: checking each row itself,
-    in tables larger than a processor's cache, took most of a cycle. Requests of one size get one verdict if their
-    user's limit in the leaf is known.
+    Runs after `survey_asks`. Each row is judged by its `like`, whose data is in the processor's cache: with the rows
+    themselves, whose tables are larger than the cache, this took most of a cycle. Requests of one size get one verdict
+    if their user's limit in the leaf is known.
     """
     asks, name, user, stuck, first = 0, -1, NOT_KNOWN, False, 0
     scratch.counters[RESERVED] = find_headroom(view, scratch.asks[LEAF_HEADROOM], leaf, partition, parameters.lends)
@@ -310,13 +310,13 @@ def survey_headroom(view: View, scratch: Scratch, parameters: DecideParameters, 
     for node in range(len(scratch.headroom)):
         if view.nodes[node].state == 0 or view.nodes[node].partition != partition:
             continue
-        alike = before >= 0
+        same_size = before >= 0
         for r in range(len(view.counted)):
-            alike = alike and view.node_amounts[node, TOTAL, r] == view.node_amounts[before, TOTAL, r]
-        if not alike:
+            same_size = same_size and view.node_amounts[node, TOTAL, r] == view.node_amounts[before, TOTAL, r]
+        if not same_size:
             find_largest_asks(view, scratch, parameters, partition, node)
         for r in range(len(view.counted)):
-            scratch.headroom[node, r] = scratch.headroom[node if not alike else before, r]
+            scratch.headroom[node, r] = scratch.headroom[node if not same_size else before, r]
         before = node
 
 
@@ -332,16 +332,16 @@ def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, par
         scratch.open_nodes[node].first = count
         if view.nodes[node].state == 0 or view.nodes[node].partition != partition:
             continue
-        fits = view.nodes[node].state == 1 and view.nodes[node].hold_row < 0
-        fits = fits and view.nodes[node].backoff_until <= parameters.cycle
+        is_open = view.nodes[node].state == 1 and view.nodes[node].hold_row < 0
+        is_open = is_open and view.nodes[node].backoff_until <= parameters.cycle
         for r in range(resources):
             if view.counted[r]:
                 scratch.rates[PARTITION, r] += view.node_amounts[node, TOTAL, r]
             if scratch.bound[r]:
                 scratch.rates[LARGEST, r] = max(scratch.rates[LARGEST, r], float(view.node_amounts[node, TOTAL, r]))
-                fits = fits and scratch.available[node, r] >= scratch.asks[LEAST, r]
-        scratch.open_nodes[node].open = fits
-        if fits:
+                is_open = is_open and scratch.available[node, r] >= scratch.asks[LEAST, r]
+        scratch.open_nodes[node].open = is_open
+        if is_open:
             scratch.open_nodes[count].node = node
             scratch.open_nodes[count].next = count
             count += 1
@@ -358,7 +358,7 @@ def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, par
     for r in range(resources):
         if scratch.rates[PARTITION, r] > 0.0:
             scratch.rates[PARTITION, r] = 1.0 / scratch.rates[PARTITION, r]
-        # as `offered` of the state
+        # the same as `treadle.policy.state.offered`
         most = scratch.rates[LARGEST, r]
         scratch.largest[r] = np.int64(most) + np.int64((scratch.factors[r] - 1.0) * most)
         if scratch.rates[LARGEST, r] > 0.0:
