@@ -108,7 +108,7 @@ VERDICTS: Final = dict.fromkeys((Why.LARGER_THAN_ANY_NODE, Why.LARGER_THAN_QUEUE
 )
 """Verdicts of causes other than waiting."""
 
-WORDS: Final = {
+NODE_TEXTS: Final = {
     NodeReason.OTHER_PARTITION: "it is in another partition",
     NodeReason.TOO_SMALL: "it is too small even if it were empty",
     NodeReason.UNUSABLE: "the ResourceManager says that it may not be used now",
@@ -124,9 +124,9 @@ WORDS: Final = {
     NodeReason.HEADROOM: "it has room, but what would be left is kept for larger asks (engine_reservation.headroom)",
     NodeReason.FITS: "it fits",
 }
-_ROOM: Final = (NodeReason.RESERVED, NodeReason.FULL, NodeReason.HEADROOM)
-_MAY_SERVE: Final = (NodeReason.REJECTED, *_ROOM, NodeReason.FITS)
-_OF_QUEUES: Final = (Why.QUEUE_MAXIMUM, Why.LARGER_THAN_QUEUE)
+_LACKS_ROOM: Final = (NodeReason.RESERVED, NodeReason.FULL, NodeReason.HEADROOM)
+_MAY_SERVE: Final = (NodeReason.REJECTED, *_LACKS_ROOM, NodeReason.FITS)
+_QUEUE_CAUSES: Final = (Why.QUEUE_MAXIMUM, Why.LARGER_THAN_QUEUE)
 _STATES: Final = {
     ApplicationState.ACTIVE: "active",
     ApplicationState.WAITING: "not active yet",
@@ -244,7 +244,7 @@ class Explainer:
         self.view = self.cluster.view()
         self.texts = self.cluster.names.texts
         self._counted = self.view.counted == 1
-        self._sentences = None if self.scratch is None else reasons(self.view, self.scratch)
+        self._reasons = None if self.scratch is None else reasons(self.view, self.scratch)
 
     def find(self, given: str) -> list[int]:
         """Return the indices of the running applications with an ID, or the end of one (`0042`).
@@ -289,22 +289,20 @@ class Explainer:
         return (row for row in rows if self.view.rows["count"][row] > 0)
 
     def _ask(self, row: int, node: str) -> AskExplained:
-        at, nodes, said = self.view.rows[row], _Nodes(self, row), self._sentences
-        why, age = (Reason.NEW, 0) if said is None else (Reason(int(said["why"][row])), int(said["age"][row]))
-        causes = list(self._causes(row, why, age, nodes))
-        whole = {
-            self._path(queue) for queue in self._up(self._leaf(row)) if self._is_whole(queue, int(at["partition"]))
-        }
+        at, nodes, latest = self.view.rows[row], _Nodes(self, row), self._reasons
+        why, age = (Reason.NEW, 0) if latest is None else (Reason(int(latest["why"][row])), int(latest["age"][row]))
+        causes, partition = list(self._causes(row, why, age, nodes)), int(at["partition"])
+        unlimited = {self._path(up) for up in self._to_root(self._leaf(row)) if self._is_unlimited(up, partition)}
         # An unlimited queue is full when nodes are, and too small when all of them are; the nodes' reasons are more
         # precise.
         causes.sort(
-            key=lambda cause: (list(Verdict).index(cause.verdict), cause.why in _OF_QUEUES and cause.of in whole)
+            key=lambda cause: (list(Verdict).index(cause.verdict), cause.why in _QUEUE_CAUSES and cause.of in unlimited)
         )
         return AskExplained(
             key=int(at["key"]),
             priority=int(at["priority"]),
             count=int(at["count"] - at["assumed"]),
-            partition=self.partition_name(int(at["partition"])),
+            partition=self.partition_name(partition),
             capability=self.amounts(self.view.capability[row]),
             reason=why.name.lower(),
             decisions_ago=age,
@@ -312,7 +310,7 @@ class Explainer:
             nodes=nodes.counts,
             near=nodes.near(),
             node=nodes.why_not(node) if node else "",
-            ways=tuple(self._ways(row, nodes, causes, whole)),
+            ways=tuple(self._ways(row, nodes, causes, unlimited)),
         )
 
     def _causes(self, row: int, why: Reason, age: int, nodes: _Nodes) -> Iterator[Cause]:
@@ -331,7 +329,7 @@ class Explainer:
                 yield Cause(Why.NOT_REACHED, self._turn(why, age))
         else:
             ago = f" (as of {counted(age, 'decision')} ago; since then others were served first)" if age else ""
-            for cause in self._sentence_of(row, why):
+            for cause in self._cause_of_reason(row, why):
                 yield Cause(cause.why, cause.text + ago, cause.of)
         yield from against
 
@@ -343,7 +341,7 @@ class Explainer:
         since = f"the latest {counted(age, 'decision')} served others first" if age else "the latest answer was full"
         return f"nodes have room; {since}"
 
-    def _sentence_of(self, row: int, why: Reason) -> Iterator[Cause]:
+    def _cause_of_reason(self, row: int, why: Reason) -> Iterator[Cause]:
         """Yield the cause for a reason, with amounts."""
         at = self.view.rows[row]
         if why == Reason.BACKOFF:
@@ -380,7 +378,7 @@ class Explainer:
         """Yield the queues from the leaf to the root with less room than the request, with their usage."""
         ask, partition = self.view.capability[row], int(self.view.rows["partition"][row])
         named = False
-        for queue in self._up(self._leaf(row)):
+        for queue in self._to_root(self._leaf(row)):
             amounts, path = self.view.limit_amounts[queue, partition], self._path(queue)
             used, maximum = amounts[USED] + amounts[ASSUMED], amounts[MAXIMUM]
             if not self.view.limit_known[queue, partition] or not self._exceeds(ask, maximum - used):
@@ -418,10 +416,10 @@ class Explainer:
             f"{self._path(leaf)}, whose limit for a user is {self.in_words(amounts[LIMIT])}"
         )
 
-    def _ways(self, row: int, nodes: _Nodes, causes: Collection[Cause], whole: Collection[str]) -> Iterator[Way]:
+    def _ways(self, row: int, nodes: _Nodes, causes: Collection[Cause], unlimited: Collection[str]) -> Iterator[Way]:
         """Yield changes that would let a request start, without estimates of container durations."""
         if all(cause.verdict == Verdict.WAITING for cause in causes):
-            yield from self._containers_to_end(row, nodes, causes, whole)
+            yield from self._containers_to_end(row, nodes, causes, unlimited)
         for partition in range(len(self.cluster.names.partitions)):
             count = nodes.with_room(partition)
             if count and partition != self.view.rows["partition"][row] and self._may_use(row, partition):
@@ -430,20 +428,20 @@ class Explainer:
                 yield Way("label", name, f"with {what} it would have room on {counted(count, 'node')} now")
 
     def _containers_to_end(
-        self, row: int, nodes: _Nodes, causes: Collection[Cause], whole: Collection[str]
+        self, row: int, nodes: _Nodes, causes: Collection[Cause], unlimited: Collection[str]
     ) -> Iterator[Way]:
         """Yield the queues with containers that must end, those with the most containers first."""
         view, (node, application, queue) = self.view, self._running
         leaf, user = self._leaf(row), int(view.apps["user"][view.rows["application"][row]])
-        full = {cause.of for cause in causes if cause.why == Why.QUEUE_MAXIMUM} - set(whole)
+        full = {cause.of for cause in causes if cause.why == Why.QUEUE_MAXIMUM} - set(unlimited)
         whose, where = "", ""
         if any(cause.why == Why.USER_LIMIT for cause in causes):
             chosen = (queue == leaf) & (view.apps["user"][application] == user)
             whose = f"user {self.texts[user]} in "
         elif full:
-            below = [at for at in np.unique(queue[queue >= 0]) if full & {self._path(up) for up in self._up(int(at))}]
+            below = [at for at in np.unique(queue[queue >= 0]) if full & set(map(self._path, self._to_root(int(at))))]
             chosen = np.isin(queue, below)
-        elif any(nodes.counts.get(reason.name.lower()) for reason in _ROOM):
+        elif any(nodes.counts.get(reason.name.lower()) for reason in _LACKS_ROOM):
             chosen = np.isin(nodes.reasons, _MAY_SERVE)[node]
             where = " on nodes that may serve it"
         else:
@@ -466,7 +464,7 @@ class Explainer:
 
     def _may_use(self, row: int, partition: int) -> bool:
         """Return whether a request is within its queues' maxima in a partition."""
-        for queue in self._up(self._leaf(row)):
+        for queue in self._to_root(self._leaf(row)):
             amounts = self.view.limit_amounts[queue, partition]
             if not self.view.limit_known[queue, partition] or self._exceeds(
                 amounts[USED] + amounts[ASSUMED] + self.view.capability[row], amounts[MAXIMUM]
@@ -486,12 +484,12 @@ class Explainer:
             "share": policy.share.label,
             "served": self._served(),
         }
-        return facts | self._place(application, leaf) | (self._shares(leaf, int(row["partition"])) if leaf >= 0 else {})
+        return facts | self._rank(application, leaf) | (self._shares(leaf, int(row["partition"])) if leaf >= 0 else {})
 
-    def _place(self, application: int, leaf: int) -> dict[str, Any]:
-        """Return how many applications of a leaf have requests, and how many of them come first by the loop's keys.
+    def _rank(self, application: int, leaf: int) -> dict[str, Any]:
+        """Return how many applications of a leaf have requests, and how many come before this one by the loop's keys.
 
-        ``ahead_in_queue`` is None if each placed container changes the order.
+        ``ahead_in_queue`` is None if the order changes with each placed container.
         """
         apps, first = self.view.apps, self.cluster.apps.leaf_first
         known = 0 <= leaf < len(first) - 1
@@ -533,12 +531,12 @@ class Explainer:
     def _leaf(self, row: int) -> int:
         return int(self.view.apps["queue"][self.view.rows["application"][row]])
 
-    def _up(self, queue: int) -> Iterator[int]:
+    def _to_root(self, queue: int) -> Iterator[int]:
         return chain(self.view.queues, queue, "parent")
 
-    def _is_whole(self, queue: int, partition: int) -> bool:
-        """Return whether a queue's maximum in a partition equals the root's."""
-        *_, root = self._up(queue)
+    def _is_unlimited(self, queue: int, partition: int) -> bool:
+        """Return whether a queue's maximum in a partition is at least the root's."""
+        *_, root = self._to_root(queue)
         most = self.view.limit_amounts[:, partition, MAXIMUM]
         return not self._exceeds(most[root], most[queue])
 
@@ -564,7 +562,7 @@ class Explainer:
 
 
 class _Nodes:
-    """The nodes of a partition from the view of one request row, after the latest cycle."""
+    """The nodes that may serve a request row, with the reasons against each, after the latest cycle."""
 
     def __init__(self, explainer: Explainer, row: int) -> None:
         self._explainer, self._row = explainer, row
@@ -575,9 +573,9 @@ class _Nodes:
             partitions += explainer.cluster.shared_partitions()
         self._exists = (view.nodes["name"] >= 0) & (view.nodes["state"] != NodeState.GONE)
         self.here: npt.NDArray[np.bool_] = self._exists & np.isin(view.nodes["partition"], partitions)
-        found = {reason: int(np.count_nonzero(self.here & (self.reasons == reason))) for reason in WORDS}
+        found = {reason: int(np.count_nonzero(self.here & (self.reasons == reason))) for reason in NODE_TEXTS}
         self.counts = {reason.name.lower(): count for reason, count in found.items() if count and reason}
-        self._found = found
+        self._count_by_reason = found
         free = view.node_amounts[:, FREE] - view.node_amounts[:, ASSUMED]
         bound = view.counted == 1
         if scratch is not None:
@@ -585,7 +583,7 @@ class _Nodes:
         self._lacking = np.where(bound, np.maximum(view.capability[row] - free, 0), 0)
 
     def with_room(self, partition: int) -> int:
-        """Return the number of nodes of a partition with room that would be usable in its partition."""
+        """Return the number of nodes of a partition on which the request would fit, whatever its own partition."""
         there = self._exists & (self._explainer.view.nodes["partition"] == partition)
         return int(np.count_nonzero(there & (self.reasons == NodeReason.FITS)))
 
@@ -613,17 +611,17 @@ class _Nodes:
         if self.here[node] and reason == NodeReason.OTHER_PARTITION:
             return "no decision has come to it yet"
         if reason == NodeReason.FULL:
-            return f"{WORDS[reason]}: it lacks {self._explainer.in_words(self._lacking[node])}"
+            return f"{NODE_TEXTS[reason]}: it lacks {self._explainer.in_words(self._lacking[node])}"
         if reason == NodeReason.RESERVED:
             view = self._explainer.view
             whose = int(view.rows["application"][view.nodes["hold_row"][node]])
-            return f"{WORDS[reason]}, of {self._explainer.id_of(whose)}"
-        return WORDS[reason]
+            return f"{NODE_TEXTS[reason]}, of {self._explainer.id_of(whose)}"
+        return NODE_TEXTS[reason]
 
     def causes(self) -> Iterator[Cause]:
         """Yield the nodes' reasons if none is usable."""
         explainer, here = self._explainer, int(np.count_nonzero(self.here))
-        at, found = explainer.view.rows[self._row], self._found
+        at, found = explainer.view.rows[self._row], self._count_by_reason
         label = explainer.partition_name(int(at["partition"]))
         where = f"label {label}" if label else "the cluster"
         if not here and label:
@@ -653,7 +651,7 @@ class _Nodes:
         for reason, count in sorted(found.items(), key=lambda pair: -pair[1]):
             if count and reason not in (NodeReason.OTHER_PARTITION, NodeReason.TOO_SMALL):
                 near = self.near() if reason == NodeReason.FULL else None
-                text = f"{count} of {here} nodes of {where}: {WORDS[reason]}"
+                text = f"{count} of {here} nodes of {where}: {NODE_TEXTS[reason]}"
                 lacks = ", ".join(f"{value} {name}" for name, value in near.lacks.items()) if near else ""
                 says = f"; {near.node} lacks least: {lacks}" if near else ""
                 says += f": {unmet}" if unmet and reason == NodeReason.NOT_CHOSEN else ""

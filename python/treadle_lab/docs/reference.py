@@ -33,7 +33,7 @@ from treadle.dashboard.collector import View, exposition
 from treadle.dashboard.history import Condition
 from treadle.dashboard.reading import Agreement, Decisions, Nodes, Queue
 from treadle.events import Fate
-from treadle.explain import WORDS, Cause, Verdict, Why
+from treadle.explain import NODE_TEXTS, Cause, Verdict, Why
 from treadle.policy.catalogue import register_parts
 from treadle.policy.state import Reason
 from treadle_lab.rows import Table, markdown
@@ -296,7 +296,7 @@ Each node of the partition has one reason, the first of these that holds.
 def reasons_page() -> str:
     """Return the page in Markdown."""
     verdicts, causes, said = meanings(Verdict), meanings(Why), meanings(Reason)
-    nodes = ((code(one.name.lower()), f"{text[:1].upper()}{text[1:]}.") for one, text in WORDS.items() if one)
+    nodes = ((code(one.name.lower()), f"{text[:1].upper()}{text[1:]}.") for one, text in NODE_TEXTS.items() if one)
     return "".join(
         [
             REASONS_HEAD,
