@@ -37,7 +37,6 @@ from treadle_lab.gains.cell import (
     srpt_mean,
     whole,
 )
-from treadle_lab.gains.cell import run as run_cell
 from treadle_lab.gains.page import BUILDING_BLOCK, MEAN, ON_PAGE, Results, findings, rows_from, shown_by
 from treadle_lab.gains.workloads import (
     BLOCK_MS,
@@ -133,21 +132,20 @@ class Square:
     def title(self) -> str:
         return f"square of {self.number}"
 
+    def run(self) -> dict[str, Any]:
+        CALLED.append(self.number)
+        return {"square": self.number**2}
+
 
 CALLED: list[int] = []
-
-
-def square(cell: Square) -> dict[str, Any]:
-    CALLED.append(cell.number)
-    return {"square": cell.number**2}
 
 
 def test_runs_that_are_kept_do_not_run_again(tmp_path: Path) -> None:
     CALLED.clear()
     settings = RunSettings(tmp_path / "cache", 1)
     squares = [Square(number) for number in (2, 3, 4)]
-    run_all(squares[:2], square, settings, None)
-    found = run_all(squares, square, settings, None)
+    run_all(squares[:2], settings, None)
+    found = run_all(squares, settings, None)
     assert [each["square"] for each in found] == [4, 9, 16]
     assert CALLED == [2, 3, 4]
 
@@ -240,7 +238,7 @@ def test_the_bound_is_the_larger_of_pooled_work_and_longest_paths() -> None:
 
 def test_a_cell_has_figures_and_the_baseline_s_has_the_bound() -> None:
     cell = Simulated("GPU tenant: satisfied", BASELINE, FIRST_SEED, 1.0)
-    found = run_cell(cell)
+    found = cell.run()
     assert len(found["completion_ms"]) == 15
     assert 0 < found["bound_s"] <= found["figures"][MEAN]
     assert 0 < found["share_deviation"] < 1
@@ -258,7 +256,7 @@ def test_policies_that_are_left_out_decide_as_those_that_run() -> None:
     x = "Tez TPC-H: load 0.7"
     same = ONE_QUEUE | {"mapreduce-workers": "capacity", "phoenix": "srpt", "slearn-history": "slearn"}
     assert set(READY_MADE) - set(names_at(POINTS[x])) == set(same)
-    ran = {name: run_cell(Simulated(x, name, FIRST_SEED, 1.0))["completion_ms"] for name in {*same, *same.values()}}
+    ran = {name: Simulated(x, name, FIRST_SEED, 1.0).run()["completion_ms"] for name in {*same, *same.values()}}
     assert {name: ran[name] for name in same} == {name: ran[other] for name, other in same.items()}
 
 

@@ -24,7 +24,6 @@ from treadle_lab.papers.hdrf.facebook import (
     medians,
     queue_of,
     results_of,
-    run_scheme,
     schedule,
 )
 
@@ -105,7 +104,7 @@ def test_naive_h_drf_starves_the_leaf_beside_the_one_with_gpus(
 def test_runs_that_fail_are_named(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facebook, "NODES", 0)
     with pytest.raises(UserError):
-        run_scheme(SchemeRun(sample, "hdrf", 1))
+        SchemeRun(sample, "hdrf", 1).run()
 
 
 def test_a_comparison_has_ratios_of_means() -> None:

@@ -13,7 +13,7 @@ from treadle.dag import Dag, Stage
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle_lab.papers.hdrf import facebook
 from treadle_lab.papers.hdrf.facebook import NODES
-from treadle_lab.papers.hdrf.slots import SCHEMES, SlotRun, results_of, run_slots, scenario_of
+from treadle_lab.papers.hdrf.slots import SCHEMES, SlotRun, results_of, scenario_of
 
 
 def bags(_sample: Path, _seed: int) -> Workload:
@@ -42,7 +42,7 @@ def test_tasks_slow_each_other_down_where_slots_give_out_more_memory_than_there_
     monkeypatch.setattr(facebook, "schedule", bags)
     sample = tmp_path / "sample"
     sample.write_text("")
-    found = {scheme: run_slots(SlotRun(sample, scheme, 1)) for scheme in SCHEMES}
+    found = {scheme: SlotRun(sample, scheme, 1).run() for scheme in SCHEMES}
     longest = {scheme: max(each["response_s"]) for scheme, each in found.items()}
     assert longest["hdrf"] == pytest.approx(longest["slots-4"], rel=0.05), "four tasks of 1.5 GB fill a server"
     waves = 600 / (NODES * 6)

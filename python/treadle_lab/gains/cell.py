@@ -164,8 +164,32 @@ class Simulated:
 
     @property
     def title(self) -> str:
-        """The cell's name where it fails."""
+        """Its name in errors."""
         return f"{self.x}, {self.policy}, seed {self.seed}"
+
+    def run(self) -> dict[str, Any]:
+        """Return its figures.
+
+        Raises:
+            UserError: a part of the policy failed, or a job did not end.
+        """
+        document, workload = drawn(self.x, self.seed, self.hours)
+        scenario = Scenario.of(document)
+        every = capacity_of(scenario.model)
+        uncounted = {each.name for each in scenario.model.cluster.resources if not each.counted}
+        counted = {name: amount for name, amount in every.items() if name not in uncounted}
+        jobs = fair_finish(workload, every) if self.policy == "fair-finish-true" else workload
+        scenario = scenario.with_jobs(jobs)
+        settings = chosen(self.policy, scenario)
+        outcome = run_line(RunSpec(scenario, self.policy, settings, self.seed, check=False, tasks=False))
+        if isinstance(outcome.result, FailedRun):
+            raise UserError(outcome.result.failure)
+        result = outcome.result
+        undone = int(np.isnan(result.completion_s).sum())
+        if undone:
+            raise UserError(f"{undone} jobs did not end: {'; '.join(outcome.notes)}")
+        bound = {"bound_s": bound_ms(workload, counted) / 1000.0} if self.policy == BASELINE else {}
+        return _kept(result) | bound | {"cpu_s": round(result.summary.cpu_s, 2), "code": engine_digest()}
 
 
 @cache
@@ -185,31 +209,6 @@ def _source(x: str) -> list[str]:
 def drawn(x: str, seed: int, hours: float) -> tuple[dict[str, Any], Workload]:
     """Return what a seed draws: cells of a point and a seed come one after another."""
     return POINTS[x].draw(seed, hours)
-
-
-def run(cell: Simulated) -> dict[str, Any]:
-    """Run a cell; return its figures.
-
-    Raises:
-        UserError: a part of the policy failed, or a job did not end.
-    """
-    document, workload = drawn(cell.x, cell.seed, cell.hours)
-    scenario = Scenario.of(document)
-    every = capacity_of(scenario.model)
-    uncounted = {each.name for each in scenario.model.cluster.resources if not each.counted}
-    counted = {name: amount for name, amount in every.items() if name not in uncounted}
-    jobs = fair_finish(workload, every) if cell.policy == "fair-finish-true" else workload
-    scenario = scenario.with_jobs(jobs)
-    settings = chosen(cell.policy, scenario)
-    outcome = run_line(RunSpec(scenario, cell.policy, settings, cell.seed, check=False, tasks=False))
-    if isinstance(outcome.result, FailedRun):
-        raise UserError(outcome.result.failure)
-    result = outcome.result
-    undone = int(np.isnan(result.completion_s).sum())
-    if undone:
-        raise UserError(f"{undone} jobs did not end: {'; '.join(outcome.notes)}")
-    bound = {"bound_s": bound_ms(workload, counted) / 1000.0} if cell.policy == BASELINE else {}
-    return _kept(result) | bound | {"cpu_s": round(result.summary.cpu_s, 2), "code": engine_digest()}
 
 
 def _kept(result: Run) -> dict[str, Any]:

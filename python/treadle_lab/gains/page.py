@@ -25,7 +25,6 @@ from treadle.policy.catalogue import register_parts
 from treadle.shipped import about
 from treadle.simulate.batch import SIZES, size_of
 from treadle.simulate.comparison import FEW, Verdict, interval_of, lateness, verdict_of
-from treadle_lab.gains import cell
 from treadle_lab.gains.cell import BASELINE, READY_MADE, REFERENCES, STOCK, Plan, Simulated, drawn, file_of
 from treadle_lab.gains.workloads import FIRST_SEED, HOURS, POINTS
 from treadle_lab.harness.runs import RunSettings, run_all
@@ -302,7 +301,7 @@ def _simulated(plan: Plan, runs: RunSettings) -> dict[str, Any]:
     cells = plan.cells()
     with counted_progress("cells") as bar:
         task = bar.add_task("simulating", total=len(cells))
-        documents = run_all(cells, cell.run, runs, lambda done, _: bar.update(task, completed=done))
+        documents = run_all(cells, runs, lambda done, _: bar.update(task, completed=done))
     builds = len({document["code"] for document in documents})
     if builds > 1:
         what = "if a change between them altered results, raise MODEL in treadle_lab/gains/cell.py and run again"

@@ -1,4 +1,4 @@
-"""Runs of an experiment: on several cores, kept by content, failures apart."""
+"""Runs of an experiment, on several cores; their results are stored by a digest of all that they depend on."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -27,7 +27,7 @@ FAILURES_SHOWN: Final = 10
 
 
 class RunTask(Protocol):
-    """A run of an experiment; it travels to other processes."""
+    """A run of an experiment; it is pickled for other processes."""
 
     @property
     def key(self) -> str:
@@ -36,6 +36,9 @@ class RunTask(Protocol):
     @property
     def title(self) -> str:
         """Its name in errors."""
+
+    def run(self) -> dict[str, Any]:
+        """Return the result as JSON takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,6 @@ class KeyedRun:
     def key(self) -> str:
         """The digest of all that its result depends on."""
         return digest_of(type(self).__module__, type(self).__name__, asdict(self))
-
-
-T = TypeVar("T", bound=RunTask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class RunSettings:
 
 
 def digest_of(module: str, *parts: object) -> str:
-    """Return the digest of what a run depends on: its own parts, and the code and the libraries that run it.
+    """Return the digest of what a run depends on: its parameters, and the code and the libraries that run it.
 
     Args:
         module: the name of the module that runs it
-        parts: what JSON takes, and paths of data, which count by their content
+        parts: its parameters, as JSON takes them, and paths of data, which count by their content
     """
     text = json.dumps([*parts, _code(module)], sort_keys=True, default=content_of)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -87,33 +87,29 @@ def _code(module: str) -> str:
 
 
 def run_all(
-    tasks: Sequence[T],
-    call: Callable[[T], dict[str, Any]],
-    settings: RunSettings,
-    progress: Callable[[int, int], None] | None,
+    tasks: Sequence[RunTask], settings: RunSettings, progress: Callable[[int, int], None] | None
 ) -> list[dict[str, Any]]:
-    """Return each task's result; tasks with a kept result do not run.
+    """Return each task's result; tasks with a stored result do not run.
 
     Args:
-        tasks: what to run
-        call: runs one and returns what JSON takes; it must be importable from a module
-        settings: where results are kept, and how many run at a time
-        progress: called with the runs that are done, and their number
+        tasks: the runs
+        settings: where results are stored, and how many run at a time
+        progress: called with the number of completed runs, and of all
 
     Raises:
-        UserError: runs failed, each of which is named; the others have run, and are kept.
+        UserError: runs failed, each of which is named; the others have run, and are stored.
     """
     runs = Runs(tasks, None if settings.cache is None else ResultCache(settings.cache))
     todo, kept = runs.missing, len(tasks) - len(runs.missing)
 
-    def counted(running: Iterator[Done]) -> Iterator[Done]:
+    def reported(running: Iterator[Done]) -> Iterator[Done]:
         for done in range(len(todo) + 1):
             if progress is not None:
                 progress(kept + done, len(tasks))
             yield from islice(running, 1)
 
-    with closing(run_locally(todo, partial(_called, call), settings.processes or os.cpu_count() or 1)) as running:
-        runs.take(counted(running))
+    with closing(run_locally(todo, _run, settings.processes or os.cpu_count() or 1)) as running:
+        runs.take(reported(running))
     results = [json.loads(result) for result in runs.results]
     failed = [(task.title, each["failure"]) for task, each in zip(tasks, results, strict=True) if each["failure"]]
     if failed:
@@ -123,10 +119,10 @@ def run_all(
     return results
 
 
-def _called(call: Callable[[T], dict[str, Any]], task: T) -> tuple[bytes, bool]:
+def _run(task: RunTask) -> tuple[bytes, bool]:
     """Run a task; return its result in stored form, and whether it failed."""
     try:
-        document = call(task) | {"failure": None}
+        document = task.run() | {"failure": None}
     except UserError as error:
         document = {"failure": str(error)}
     except Exception as error:
@@ -138,7 +134,7 @@ def run_to_the_end(simulation: Simulation, title: str) -> tuple[SimulatedRun, F6
     """Return the run, and the completion time of each job in ms, from its arrival to its end.
 
     Raises:
-        AssertionError: a job has not ended, or something of the settings was not followed.
+        AssertionError: a job has not ended, or the simulation does not follow a setting.
     """
     run = simulation.run()
     apps = run.built.state.apps

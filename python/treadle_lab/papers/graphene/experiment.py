@@ -334,7 +334,7 @@ def _drawn(draw: Draw) -> Workload:
 
 @dataclass(frozen=True, slots=True)
 class SchemeRun(KeyedRun):
-    """A simulation; it travels to other processes."""
+    """A simulation."""
 
     draw: Draw
     scheme: Scheme
@@ -357,7 +357,7 @@ _PLANS: Final[PlanSources] = {}
 
 @dataclass(frozen=True, slots=True)
 class BoundsRun(KeyedRun):
-    """The bounds of a batch, which it takes a while to find."""
+    """The computation of a batch's bounds."""
 
     draw: Draw
 
@@ -367,13 +367,8 @@ class BoundsRun(KeyedRun):
         return f"bounds of {self.draw}"
 
     def run(self) -> dict[str, Any]:
-        """Return the bounds as they are kept."""
+        """Return the bounds in stored form."""
         return asdict(bounds_of(self.draw.workload(), self.draw.machines))
-
-
-def run_one(task: SchemeRun | BoundsRun) -> dict[str, Any]:
-    """Run a task."""
-    return task.run()
 
 
 def result_of(document: Mapping[str, Any]) -> Result:
@@ -479,7 +474,7 @@ def run_seeds(
         tpch_shaped(tpch)  # an error in it is reported before anything runs
     outcomes = {seed: Outcome(seed) for seed in seeds}
     runs = [run for seed in seeds for run in runs_of(tpch, sizes, seed)]
-    for run, document in zip(runs, run_all(runs, run_one, settings, progress), strict=True):
+    for run, document in zip(runs, run_all(runs, settings, progress), strict=True):
         outcome, draw = outcomes[run.draw.seed], run.draw
         if isinstance(run, BoundsRun):
             bounds = {each.name: document[each.name] for each in fields(BatchBounds)}

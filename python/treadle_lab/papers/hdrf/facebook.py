@@ -124,7 +124,7 @@ SCHEMES: Final = tuple(SHARES)
 
 @dataclass(frozen=True, slots=True)
 class SchemeRun(KeyedRun):
-    """A scheme with a seed: all that a run depends on."""
+    """A scheme with a seed."""
 
     sample: Path
     scheme: str
@@ -134,6 +134,22 @@ class SchemeRun(KeyedRun):
     def title(self) -> str:
         """Its name in errors."""
         return f"{self.scheme}, seed {self.seed}"
+
+    def run(self) -> dict[str, Any]:
+        """Return the scheme's figures by leaf.
+
+        Raises:
+            UserError: a job did not end.
+        """
+        jobs = schedule(self.sample, self.seed)
+        run = simulate(scenario().with_jobs(jobs), settings_of(self.scheme), self.seed, check=False)
+        if not bool((run.jobs["state"] == "done").all()):
+            raise UserError(f"{self.title}: jobs are left undone")
+        queues = np.array(_queues(run), object)
+        response_s = {leaf: float(run.completion_s[queues == queue_of(leaf)].mean()) for leaf in LEAVES}
+        end_s = float(run.jobs["end_ms"].max()) / 1000
+        tasks = {leaf: value if np.isfinite(value) else None for leaf, value in medians(run).items()}
+        return {"median_tasks": tasks, "response_s": response_s, "end_s": end_s}
 
 
 def scenario() -> Scenario:
@@ -148,23 +164,6 @@ def settings_of(scheme: str) -> Settings:
     """Return the engine's settings: they differ in the share; in a leaf jobs come in order."""
     register_parts()
     return with_parts(default_settings(), {"share": SHARES[scheme], "order": "fifo", "fit": "packing"})
-
-
-def run_scheme(wanted: SchemeRun) -> dict[str, Any]:
-    """Run a scheme with a seed; return its figures by leaf.
-
-    Raises:
-        UserError: a job did not end.
-    """
-    jobs = schedule(wanted.sample, wanted.seed)
-    run = simulate(scenario().with_jobs(jobs), settings_of(wanted.scheme), wanted.seed, check=False)
-    if not bool((run.jobs["state"] == "done").all()):
-        raise UserError(f"{wanted.title}: jobs are left undone")
-    queues = np.array(_queues(run), object)
-    response_s = {leaf: float(run.completion_s[queues == queue_of(leaf)].mean()) for leaf in LEAVES}
-    end_s = float(run.jobs["end_ms"].max()) / 1000
-    tasks = {leaf: value if np.isfinite(value) else None for leaf, value in medians(run).items()}
-    return {"median_tasks": tasks, "response_s": response_s, "end_s": end_s}
 
 
 def _queues(run: Run) -> list[str]:
@@ -255,7 +254,7 @@ LAYOUTS: Final = {
 }
 
 Found = Mapping[tuple[str, int], dict[str, Any]]
-"""The results of `run_scheme`, by scheme and seed."""
+"""The results of `SchemeRun`, by scheme and seed."""
 
 
 def rows_of(found: Found, titles: Mapping[str, str] = TITLES, beside: str = "") -> dict[str, list[Row]]:

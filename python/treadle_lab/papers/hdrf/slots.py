@@ -44,6 +44,20 @@ PAPER_GAIN: Final[Mapping[str, tuple[int, ...]]] = {
 class SlotRun(facebook.SchemeRun):
     """A scheme of this section with a seed."""
 
+    def run(self) -> dict[str, Any]:
+        """Return each job's tasks and response time, and when the last job ended.
+
+        Raises:
+            UserError: a job did not end.
+        """
+        jobs, settings = _jobs(self.sample, self.scheme, self.seed), facebook.settings_of(facebook.HDRF)
+        run = simulate(scenario_of(self.scheme).with_jobs(jobs), settings, self.seed, check=False)
+        if not bool((run.jobs["state"] == "done").all()):
+            raise UserError(f"{self.title}: jobs are left undone")
+        tasks = [sum(stage.tasks for stage in job.dag.stages) for job in jobs.jobs]
+        end_s = float(run.jobs["end_ms"].max()) / 1000
+        return {"tasks": tasks, "response_s": run.completion_s.tolist(), "end_s": end_s}
+
 
 def scenario_of(scheme: str) -> Scenario:
     """Return the cluster and figure 10's queues: of slots where there are some, and then memory is not counted."""
@@ -70,22 +84,6 @@ def _jobs(sample: Path, scheme: str, seed: int) -> Workload:
         return replace(job, dag=replace(job.dag, stages=(stage,)))
 
     return arranged(map(asking, jobs.jobs))
-
-
-def run_slots(wanted: SlotRun) -> dict[str, Any]:
-    """Run a scheme with a seed; return each job's tasks and response time, and when the last job ended.
-
-    Raises:
-        UserError: a job did not end.
-    """
-    jobs = _jobs(wanted.sample, wanted.scheme, wanted.seed)
-    settings = facebook.settings_of(facebook.HDRF)
-    run = simulate(scenario_of(wanted.scheme).with_jobs(jobs), settings, wanted.seed, check=False)
-    if not bool((run.jobs["state"] == "done").all()):
-        raise UserError(f"{wanted.title}: jobs are left undone")
-    tasks = [sum(stage.tasks for stage in job.dag.stages) for job in jobs.jobs]
-    end_s = float(run.jobs["end_ms"].max()) / 1000
-    return {"tasks": tasks, "response_s": run.completion_s.tolist(), "end_s": end_s}
 
 
 LAYOUTS: Final = {"hdrf-slots": Layout("H-DRF next to schedulers of slots")}

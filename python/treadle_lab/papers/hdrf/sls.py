@@ -49,7 +49,7 @@ class ShownDraw(Draw):
     """A draw of jobs under each scheme."""
 
     figures: dict[str, dict[str, Any]]
-    """By scheme, as `facebook.run_scheme` returns them, in uncompressed time."""
+    """By scheme, as `facebook.SchemeRun` returns them, in uncompressed time."""
 
 
 def cluster_of(nodes: int = facebook.NODES) -> Cluster:

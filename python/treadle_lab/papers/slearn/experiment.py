@@ -189,13 +189,11 @@ class SchemeRun(KeyedRun):
         """Its name in errors."""
         return f"seed {self.seed}, {self.scheme.name}"
 
-
-def run_one(wanted: SchemeRun) -> dict[str, Any]:
-    """Run a draw under a scheme; return each job's completion time, and how long the simulation took."""
-    run = run_model if wanted.model else run_scheme
-    trace, nodes = _trace(wanted.draws, wanted.seed), wanted.draws.nodes
-    completion_ms, wall_s = run(trace, wanted.scheme, nodes)
-    return {"completion_ms": completion_ms.tolist(), "wall_s": wall_s}
+    def run(self) -> dict[str, Any]:
+        """Return each job's completion time, and how long the simulation took."""
+        run = run_model if self.model else run_scheme
+        completion_ms, wall_s = run(_trace(self.draws, self.seed), self.scheme, self.draws.nodes)
+        return {"completion_ms": completion_ms.tolist(), "wall_s": wall_s}
 
 
 def run_draws(
@@ -222,7 +220,7 @@ def run_draws(
     """
     _trace(draws, seeds[0])  # an error in the extract is reported once
     tasks = [SchemeRun(draws, seed, scheme, model) for seed in seeds for scheme in schemes]
-    results = run_all(tasks, run_one, RunSettings(processes=1) if settings is None else settings, progress)
+    results = run_all(tasks, RunSettings(processes=1) if settings is None else settings, progress)
     outcomes = []
     for at, seed in enumerate(seeds):
         own = dict(zip((scheme.name for scheme in schemes), results[at * len(schemes) :], strict=False))

@@ -108,7 +108,7 @@ def _simulate(section: Section, places: OutputPaths, seeds: int, settings: RunSe
     else:
         runs = [slots.SlotRun(file, scheme, seed) for seed in numbers for scheme in slots.SCHEMES]
         with simulating(settings.cache, [facebook.settings_of(facebook.HDRF)]) as progress:
-            results = run_all(runs, slots.run_slots, settings, progress)
+            results = run_all(runs, settings, progress)
         by_run = {(run.scheme, run.seed): each for run, each in zip(runs, results, strict=True)}
         publish(slots.results_of(by_run), places)
     note_seeds(numbers)
@@ -122,11 +122,11 @@ def _sample() -> Path:
 
 def _compared(file: Path, seeds: range, schemes: Collection[str], settings: RunSettings) -> Found:
     from treadle_lab.harness.runs import run_all
-    from treadle_lab.papers.hdrf.facebook import SchemeRun, run_scheme, settings_of
+    from treadle_lab.papers.hdrf.facebook import SchemeRun, settings_of
 
     tasks = [SchemeRun(file, scheme, seed) for seed in seeds for scheme in schemes]
     with simulating(settings.cache, [settings_of(scheme) for scheme in schemes]) as progress:
-        results = run_all(tasks, run_scheme, settings, progress)
+        results = run_all(tasks, settings, progress)
     return {(task.scheme, task.seed): each for task, each in zip(tasks, results, strict=True)}
 
 
