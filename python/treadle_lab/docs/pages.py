@@ -1,7 +1,7 @@
-"""Pages of results, from figures that are kept.
+"""Pages of results: their tables, and the summary, from the stored output of commands.
 
-`python -m treadle_lab.docs.pages docs/results` writes the pages; with `NAME COMMAND...` behind it, such as
-`slearn-model lab reproduce slearn --model`, that command runs first, and its figures are kept under that name.
+`python -m treadle_lab.docs.pages docs/results` writes the pages. With more arguments `NAME COMMAND...`, such as
+`slearn-model lab reproduce slearn --model`, it first runs `treadle COMMAND...` and stores the output under that name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from treadle.simulate.comparison import Interval
 from treadle_lab.rows import Table, markdown, number, table_of
 
 FOLDER: Final = "kept"
-"""Folder of kept results, next to the pages that show them."""
+"""Folder of kept results (JSON, a file each), next to the pages that show them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class KeptResult:
 
     @property
     def seeds(self) -> str:
-        """The seeds, as a page says them; empty if the figures name none."""
+        """The seeds as text; empty if the figures name none."""
         seeds = self.figures.get("seeds")
         if not isinstance(seeds, list) or not seeds:
             return ""
@@ -60,7 +60,7 @@ class KeptResult:
         return f"{seeds[0]} to {seeds[-1]}" if whole and len(seeds) > 1 else ", ".join(map(str, seeds))
 
     def origin(self) -> str:
-        """Return the source of the figures, in Markdown, for a page next to the folder of kept results."""
+        """Return where the figures come from, in Markdown, for a page next to the folder of kept results."""
         facts = [f"seeds {self.seeds}" if self.seeds else "", self.day, self.machine, self.note]
         facts_text = "; ".join(fact for fact in facts if fact)
         return f"`{self.command}`: {facts_text} ([figures]({FOLDER}/{self.name}.json))."
@@ -100,7 +100,7 @@ def read_kept(folder: Path, name: str) -> KeptResult:
     """Return a kept result of the pages in a folder.
 
     Raises:
-        UserError: it is not there, or is none.
+        UserError: it is missing or invalid.
     """
     file = folder / FOLDER / f"{name}.json"
     try:
@@ -113,7 +113,7 @@ def read_kept(folder: Path, name: str) -> KeptResult:
 
 
 def machine() -> str:
-    """Return what figures may depend on, without the name of the machine."""
+    """Return the machine's architecture, cores and Python, on which figures may depend; without its name."""
     cores = len(os.sched_getaffinity(0))
     return f"{platform.machine()}, {cores} cores, Python {platform.python_version()}"
 
@@ -130,7 +130,7 @@ def _write(file: Path, result: KeptResult) -> None:
 
 SOURCE: Final = "summary.yaml"
 PAGE: Final = "summary.md"
-TEXT_MARK: Final = "*"
+TEXT_MARK: Final = "*"  # marks figures that were typed into summary.yaml
 
 HEAD: Final = """\
 <!-- printed by python -m treadle_lab.docs.pages from summary.yaml and kept results: change those, not this page -->
@@ -147,7 +147,7 @@ MARKED: Final = """
 """
 
 
-class Row(BaseModel):
+class SummaryRow(BaseModel):
     """A line of summary.yaml. Figures are from a kept result (``kept`` and ``at``), or are text (``here``)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -165,7 +165,7 @@ class Row(BaseModel):
     why: str = ""
 
     @model_validator(mode="after")
-    def _has_figures_from_one_place(self) -> Row:
+    def _has_figures_from_one_place(self) -> SummaryRow:
         if bool(self.kept) == bool(self.here) or bool(self.kept) != bool(self.at):
             raise ValueError("give kept and at, or here")
         if self.kept and self.interval:
@@ -184,14 +184,14 @@ def summary(folder: Path) -> str:
     heading = ("mechanism", "faithful", "paper", "here", "interval", "why")
     lines = []
     for row in rows:
-        here, uncertain = _figures(row, kept(row.kept)) if row.kept else (f"{row.here} {TEXT_MARK}", row.interval)
+        here, uncertain = _kept_text(row, kept(row.kept)) if row.kept else (f"{row.here} {TEXT_MARK}", row.interval)
         lines.append((f"[{row.mechanism}]({row.page})", row.faithful, row.paper, here, uncertain, row.why))
     text = MARKED if any(row.here for row in rows) else ""
     origins = "".join(f"\n{kept(name).origin()}\n" for name in sorted({row.kept for row in rows if row.kept}))
     return HEAD + markdown(Table("", heading, lines)).replace(f" {TEXT_MARK} |", f" \\{TEXT_MARK} |") + text + origins
 
 
-def read_rows(file: Path) -> list[Row]:
+def read_rows(file: Path) -> list[SummaryRow]:
     """Return the lines of a summary.yaml.
 
     Raises:
@@ -199,18 +199,18 @@ def read_rows(file: Path) -> list[Row]:
     """
     document = YamlDocument(str(file), text_of(file))
     try:
-        return TypeAdapter(list[Row]).validate_python(document.value)
+        return TypeAdapter(list[SummaryRow]).validate_python(document.value)
     except ValidationError as error:
         problems = [document.problem(each["loc"], explained(each, "CONTRIBUTING.md")) for each in details_of(error)]
         raise ConfigError(str(file), problems) from None
 
 
-def _figures(row: Row, kept: KeptResult) -> tuple[str, str]:
-    """Return a mean and its interval."""
+def _kept_text(row: SummaryRow, kept: KeptResult) -> tuple[str, str]:
+    """Return the mean and the interval of a line's kept figures, as text."""
     found: Any = kept.figures
     key = ""
     for part in row.at.split("."):
-        key = f"{key}.{part}" if key else part  # a key may have dots of its own, as a leaf's name has
+        key = f"{key}.{part}" if key else part  # a key may contain dots, such as a leaf's name
         if isinstance(found, list):
             found = {str(place): each for place, each in enumerate(found)}
         if isinstance(found, Mapping) and key in found:
@@ -231,7 +231,7 @@ _OPEN: Final = re.compile(r"<!-- results:[^\n]*")
 
 
 def rendered(page: Path) -> str:
-    """Return a page with its tables as kept results have them, each below a line that says where it comes from.
+    """Return a page with its tables from kept results, each below a line that says where it comes from.
 
     A table's place begins with ``<!-- results: TABLE of NAME -->`` and ends with ``<!-- to here -->``.
 
@@ -242,7 +242,7 @@ def rendered(page: Path) -> str:
     if len(_OPEN.findall(text)) != len(_BLOCK.findall(text)):
         raise UserError(f"{page}: write <!-- results: TABLE of NAME --> in a line, and {END} behind the table")
 
-    def instead(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         table, name = match[1], match[2]
         kept = read_kept(page.parent, name)
         tables = kept.figures.get("tables", {})
@@ -251,14 +251,14 @@ def rendered(page: Path) -> str:
         shown = markdown(table_of(tables[table]))
         return f"<!-- results: {table} of {name} -->\n{kept.origin()}\n\n{shown}{END}"
 
-    return _BLOCK.sub(instead, text)
+    return _BLOCK.sub(replacement, text)
 
 
 def rendered_all(folder: Path) -> dict[Path, str]:
-    """Return each page of a folder that shows kept results, as it should be, and the summary.
+    """Return the text of each page of a folder that shows kept results, and of the summary.
 
     Raises:
-        UserError: as `rendered` and `summary`.
+        UserError: see `rendered` and `summary`.
     """
     pages = [page for page in sorted(folder.glob("*.md")) if _OPEN.search(page.read_text("utf-8"))]
     return {page: rendered(page) for page in pages} | {folder / PAGE: summary(folder)}

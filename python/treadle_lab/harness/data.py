@@ -44,10 +44,10 @@ def find_data(data: DataSet) -> Path | None:
 
 
 def given_or_default(given: Path | None, data: DataSet, say: Callable[[str], None]) -> Path:
-    """Return the data that an option names, else that of the checkout, which is then named to the user.
+    """Return the path that an option gives; by default the checkout's data, which ``say`` names to the user.
 
     Raises:
-        UserError: neither is there; says where to get it.
+        UserError: no path is given, and this is not a checkout; says where to get the data.
     """
     if given is not None:
         return given

@@ -1,8 +1,8 @@
 """Network namespaces: restarts a command where no other process can connect to its ports.
 
-This file is also the program that a command temporarily becomes: it creates or enters the namespace, and executes the
-command again. Users without the right to create a network namespace create it in a user namespace that keeps their ID.
-It imports only Python's own modules.
+This file is also a program: a command replaces itself by it (exec), it creates or enters the namespace, and replaces
+itself by the command, which starts from the beginning. Users without the right to create a network namespace create it
+in a user namespace that keeps their ID. It imports only the standard library.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ REQUEST: Final = struct.Struct("16sh22x")
 """The kernel's ifreq: the name of an interface, its flags."""
 
 OUTCOME: Final = "TREADLE_NAMESPACE"
-"""The variable by which the program says what became of it: its process id, why it failed."""
+"""Environment variable with the program's result: its process ID, a blank and why it failed, empty if it did not."""
 NEW: Final = "new"
 
 
 def isolate() -> str:
-    """Go on in a new network namespace with nothing but loopback: the command begins again there.
+    """Restart the command in a new network namespace that has only loopback; does not return the first time.
 
-    Returns: when it has begun again, why there is no such namespace; empty if there is.
+    Returns: in the restarted command, why there is no such namespace; empty if there is one.
     """
-    return _moved(NEW)
+    return _restart_in(NEW)
 
 
 def enter(process: int) -> str:
-    """Go on in the network namespace of a process, unless this is the same: the command begins again there.
+    """Restart the command in the network namespace of a process, unless it is in the same one already.
 
-    Returns: when it has begun again, why that cannot be entered; empty if it is there.
+    Returns: in the restarted command, why the namespace cannot be entered; empty if the command is in it.
     """
     try:
         same = Path(f"/proc/{process}/ns/net").readlink() == Path("/proc/self/ns/net").readlink()
     except OSError as error:
         return error.strerror or str(error)
-    return "" if same else _moved(str(process))
+    return "" if same else _restart_in(str(process))
 
 
 def was_moved() -> bool:
@@ -54,21 +54,21 @@ def was_moved() -> bool:
     return os.environ.get(OUTCOME) == f"{os.getpid()} "
 
 
-def _moved(where: str) -> str:
+def _restart_in(where: str) -> str:
     process, _, failure = os.environ.get(OUTCOME, "").partition(" ")
     if process != str(os.getpid()):
         sys.stdout.flush()
         sys.stderr.flush()
-        _become([sys.executable, "-I", "-S", __file__, where, sys.executable, *sys.orig_argv[1:]])
+        _exec([sys.executable, "-I", "-S", __file__, where, sys.executable, *sys.orig_argv[1:]])
     return failure
 
 
-def _become(command: list[str]) -> NoReturn:
+def _exec(command: list[str]) -> NoReturn:
     os.execv(command[0], command)  # noqa: S606, the command that already runs
 
 
 def _make() -> None:
-    """Make a network namespace and bring its loopback interface up."""
+    """Enter a new network namespace and bring its loopback interface up."""
     user, group = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(NEW_NET) != 0:
@@ -96,7 +96,7 @@ def _check(result: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _go(where: str) -> None:
+def _change_namespace(where: str) -> None:
     if where == NEW:
         _make()
     else:
@@ -104,11 +104,11 @@ def _go(where: str) -> None:
 
 
 def _failure(where: str) -> str:
-    """Try it in a process that ends; return why it fails, or nothing. What fails halfway cannot be taken back."""
+    """Try the change in a child process, since a failure halfway cannot be undone; return why it fails, or nothing."""
     child = os.fork()
     if child == 0:
         try:
-            _go(where)
+            _change_namespace(where)
         except OSError as error:
             os._exit(error.errno or 1)
         os._exit(0)
@@ -121,9 +121,9 @@ def main() -> None:
     where, *command = sys.argv[1:]
     failure = _failure(where)
     if not failure:
-        _go(where)
+        _change_namespace(where)
     os.environ[OUTCOME] = f"{os.getpid()} {failure}"
-    _become(command)
+    _exec(command)
 
 
 if __name__ == "__main__":
