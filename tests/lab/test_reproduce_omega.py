@@ -13,7 +13,7 @@ from tests.support.tables import rows_of
 from treadle.cli.main import run
 from treadle_lab.harness.data import OMEGA, find_data
 from treadle_lab.models.cell import JobKind
-from treadle_lab.papers.omega.figures import FIGURES, GOOGLE_FIGURES, conflicts, left, outcomes_of
+from treadle_lab.papers.omega.figures import FIGURES, GOOGLE_FIGURES, conflicts, outcomes_of, unscheduled
 from treadle_lab.papers.omega.points import Comparison, Point, compare, read_reference, run_points
 
 REFERENCE = find_data(OMEGA)
@@ -71,7 +71,7 @@ def test_what_the_paper_says_of_conflicts_and_offers() -> None:
     fine, coarse, gang = (conflicts(found[point], "S") for point in points[:3])
     assert coarse > fine
     assert gang > fine
-    offers, shared = (left(JobKind.BATCH)(found[point]) for point in points[3:])
+    offers, shared = (unscheduled(JobKind.BATCH)(found[point]) for point in points[3:])
     assert offers > 0.01
     assert shared < 0.002
 

@@ -13,17 +13,17 @@ import numpy as np
 from treadle.policy.mapreduce import WorkerPolicy
 from treadle_lab.models.cell import SAMPLE_S, JobKind, Outcome
 from treadle_lab.papers.omega.points import TOLERANCES, Comparison, Point, Run
-from treadle_lab.papers.omega.specialist import SETTINGS, Setting, SpecialistRun, pooled, summary
+from treadle_lab.papers.omega.specialist import SETTINGS, Setting, SpecialistRun, runs_under, summary
 from treadle_lab.plots import Line, Panel, panels, share_up_to
 from treadle_lab.rows import SPLIT, Layout, Results, Row, Table
 
 _T_JOB_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _T_TASK_S = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0)
-_PATHS = ("mono1", "mono2", "omega")
-_MODES = ("omega", "omega-seq", "omega-aon", "omega-seq-aon")
-_SHORT = (0.1, 1.0, 10.0, 100.0)
-_BATCH_S = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0, 40.0)
-_FACTORS = tuple(map(float, range(1, 11)))
+_PATHS = ("mono1", "mono2", "omega")  # monolithic with one path or two, shared state
+_MODES = ("omega", "omega-seq", "omega-aon", "omega-seq-aon")  # coarse conflict detection, gang commits
+_T_JOB_QUICK_S = (0.1, 1.0, 10.0, 100.0)
+_T_JOB_BATCH_S = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0, 40.0)
+_RATE_FACTORS = tuple(map(float, range(1, 11)))
 _SURFACE = ("mono1", "mono2", "mesos", "omega", "omega-seq-aon")
 
 
@@ -43,13 +43,13 @@ def points_of(names: Iterable[str], machines: int, **levels: Sequence[float]) ->
     return tuple(Point(name, machines, **each) for name in names for each in combinations)
 
 
-def sweeps(machines: int, large: int, factors: tuple[float, ...] = _FACTORS) -> dict[str, Figure]:
+def sweeps(machines: int, large: int, factors: tuple[float, ...] = _RATE_FACTORS) -> dict[str, Figure]:
     """Return the figures of a workload by number.
 
     Args:
-        machines: of the cell
-        large: machines of the cell of the sweeps of rates and of batch decisions, where much more has to have room
-        factors: of the sweep of rates
+        machines: number of machines of the cell
+        large: number of machines for sweeps of rates and of batch decision times, which need more room
+        factors: rates of batch jobs
     """
 
     def jobs(names: Sequence[str], t_job_s: Sequence[float]) -> tuple[Point, ...]:
@@ -67,9 +67,9 @@ def sweeps(machines: int, large: int, factors: tuple[float, ...] = _FACTORS) -> 
         return points_of(("omega", "omega3"), large, t_job_batch_s=t_job_s)
 
     whole_and_quick = {
-        "5": ("wait against t_job", jobs(_PATHS, _T_JOB_S), jobs(_PATHS, _SHORT)),
-        "6": ("busyness against t_job", jobs(_PATHS, _T_JOB_S), jobs(_PATHS, _SHORT)),
-        "7": ("two levels (Mesos)", jobs(("mesos",), _T_JOB_S), jobs(("mesos",), _SHORT)),
+        "5": ("wait against t_job", jobs(_PATHS, _T_JOB_S), jobs(_PATHS, _T_JOB_QUICK_S)),
+        "6": ("busyness against t_job", jobs(_PATHS, _T_JOB_S), jobs(_PATHS, _T_JOB_QUICK_S)),
+        "7": ("two levels (Mesos)", jobs(("mesos",), _T_JOB_S), jobs(("mesos",), _T_JOB_QUICK_S)),
         "8": (
             "rate of batch jobs, 1 to 32 batch schedulers",
             rates((1, 2, 4, 8, 16, 32), factors),
@@ -80,15 +80,15 @@ def sweeps(machines: int, large: int, factors: tuple[float, ...] = _FACTORS) -> 
             surface(_T_JOB_S, _T_TASK_S),
             surface((0.1, 10.0), (0.005, 0.5)),
         ),
-        "13": ("batch jobs dealt among three schedulers", balanced(_BATCH_S), balanced((4.0, 10.0, 20.0, 30.0))),
+        "13": ("batch jobs dealt among three schedulers", balanced(_T_JOB_BATCH_S), balanced((4.0, 10.0, 20.0, 30.0))),
         "14": ("coarse conflicts, gang transactions", jobs(_MODES, _T_JOB_S[:-2]), jobs(_MODES, (10.0,))),
     }
     return {number: Figure(*each) for number, each in whole_and_quick.items()}
 
 
 FIGURES: Final = sweeps(500, 5_000)
-"""Sweeps of the original simulator's workload: on 500 machines ten times its batch jobs do not fit."""
-GOOGLE_FIGURES: Final = sweeps(12_500, 12_500, (*_FACTORS, 16.0, 24.0, 32.0))
+"""Sweeps of the original simulator's workload; at ten times the rate its batch jobs do not fit on 500 machines."""
+GOOGLE_FIGURES: Final = sweeps(12_500, 12_500, (*_RATE_FACTORS, 16.0, 24.0, 32.0))
 
 
 LAYOUTS: Final = {
@@ -114,7 +114,7 @@ SPECIALIST: Final = {
 def results_of(
     runs: Sequence[Run], comparisons: Sequence[Comparison], specialist: Sequence[SpecialistRun], wall_s: float
 ) -> Results:
-    """Return the results of points, with the original simulator's, and of figures 15 and 16."""
+    """Return the results of points, compared with the original simulator's, and of figures 15 and 16."""
     jobs = summary(specialist)
     others = {
         "omega-specialist": Table(
@@ -156,19 +156,22 @@ def outcomes_of(runs: Sequence[Run]) -> dict[Point, list[Outcome]]:
 
 
 def conflicts(outcomes: Sequence[Outcome], first: str = "SB") -> float:
-    """Return the conflict fraction of the schedulers whose names begin with one of these letters, together."""
+    """Return the conflict fraction of some schedulers together, by the first letters of their names.
+
+    Monolithic schedulers begin with M, service schedulers with S, batch schedulers with B.
+    """
     chosen = [one for outcome in outcomes for one in outcome.schedulers if one.name[0] in first]
     successes = sum(one.successes for one in chosen)
     return sum(one.failures for one in chosen) / successes if successes else 0.0
 
 
 def busyness(outcomes: Sequence[Outcome], first: str) -> float:
-    """Return the mean busyness of the schedulers whose names begin with a letter."""
+    """Return the mean busyness of the schedulers whose names begin with a letter (see `conflicts`)."""
     return float(np.mean([one.busyness for outcome in outcomes for one in outcome.schedulers if one.name[0] == first]))
 
 
-def left(kind: JobKind) -> Measure:
-    """Return what measures the share of jobs of a kind that are left behind."""
+def unscheduled(kind: JobKind) -> Measure:
+    """Return the measure of the fraction of jobs of a kind with a task that was never placed."""
     return lambda outcomes: float(np.mean([outcome.unscheduled[kind] for outcome in outcomes]))
 
 
@@ -179,9 +182,9 @@ SLO_S: Final = 30.0
 def plot_omega(
     runs: Sequence[Run], specialist: Sequence[SpecialistRun], figures: Mapping[str, Figure], name: str, folder: Path
 ) -> list[Path]:
-    """Draw the figures of which every point was run, and figures 15 and 16 if they were.
+    """Draw the figures all of whose points were run, and figures 15 and 16 if they were; return the files.
 
-    Return the files, whose names begin with ``name``.
+    Names of files begin with ``name``: `omega`, or `omega-google` for a day like cluster C's.
     """
     outcomes, files = outcomes_of(runs), []
     for number, figure in figures.items():
@@ -199,7 +202,7 @@ def _wait(kind: JobKind) -> Measure:
     return lambda outcomes: float(np.mean([outcome.wait_s[kind] for outcome in outcomes]))
 
 
-def _busy(letters: str) -> Measure:
+def _busiest(letters: str) -> Measure:
     def measure(outcomes: Sequence[Outcome]) -> float:
         known = {one.name[0] for one in outcomes[0].schedulers}
         return max(busyness(outcomes, letter) for letter in letters if letter in known)
@@ -217,15 +220,17 @@ def _by_architecture(outcomes: Outcomes) -> dict[str, Outcomes]:
     return {name: {point: found for point, found in outcomes.items() if point.architecture == name} for name in names}
 
 
+_T_JOB: Final = "t_job_service_s"  # a parameter of `Point`
+UNSCHEDULED: Final = {"batch": unscheduled(JobKind.BATCH), "service": unscheduled(JobKind.SERVICE)}
 WAITS: Final = {"batch": _wait(JobKind.BATCH), "service": _wait(JobKind.SERVICE)}
 BATCH: Final = {
-    "busyness of batch schedulers": _busy("B"),
+    "busyness of batch schedulers": _busiest("B"),
     "mean wait of batch jobs (s)": _wait(JobKind.BATCH),
     "conflict fraction": conflicts,
 }
 SERVICE: Final[dict[str, Measure]] = {
     "conflict fraction, service": lambda outcomes: conflicts(outcomes, "S"),
-    "busyness of the service scheduler": _busy("S"),
+    "busyness of the service scheduler": _busiest("S"),
 }
 
 
@@ -234,7 +239,7 @@ def _against_t_job(outcomes: Outcomes, measures: Mapping[str, Measure], label: s
     y, level = ("symlog", SLO_S) if measures is WAITS else ("linear", None)
     return [
         Panel(
-            {title: _line(own, measure, "t_job_service_s") for title, measure in measures.items()},
+            {title: _line(own, measure, _T_JOB) for title, measure in measures.items()},
             "t_job (s)",
             label,
             name,
@@ -266,16 +271,16 @@ def _architectures(
 def _two_levels(outcomes: Outcomes) -> list[Panel]:
     return [
         *_against_t_job(outcomes, WAITS, "mean wait (s)"),
-        *_against_t_job(outcomes, {"batch": _busy("B"), "service": _busy("S")}, "busyness"),
-        *_against_t_job(outcomes, {"batch": left(JobKind.BATCH), "service": left(JobKind.SERVICE)}, "unscheduled"),
+        *_against_t_job(outcomes, {"batch": _busiest("B"), "service": _busiest("S")}, "busyness"),
+        *_against_t_job(outcomes, UNSCHEDULED, "unscheduled"),
     ]
 
 
 def _by_t_task(outcomes: Outcomes) -> list[Panel]:
-    """Return a panel for each architecture with a line for each t_task: busyness of the busiest, and jobs left."""
+    """Return a panel for each architecture with a line for each t_task: the highest busyness, and unscheduled jobs."""
     measures: dict[str, Measure] = {
-        "busyness": _busy("MSB"),
-        "unscheduled": lambda found: max(left(kind)(found) for kind in (JobKind.BATCH, JobKind.SERVICE)),
+        "busyness": _busiest("MSB"),
+        "unscheduled": lambda found: max(unscheduled(kind)(found) for kind in (JobKind.BATCH, JobKind.SERVICE)),
     }
     return [
         Panel(
@@ -294,15 +299,14 @@ def _by_t_task(outcomes: Outcomes) -> list[Panel]:
     ]
 
 
-_T_JOB: Final = "t_job_service_s"
 _PANELS: Final[dict[str, Callable[[Outcomes], list[Panel]]]] = {
     "5": lambda found: _against_t_job(found, WAITS, "mean wait (s)"),
-    "6": lambda found: _against_t_job(found, {"batch": _busy("MB"), "service": _busy("MS")}, "busyness"),
+    "6": lambda found: _against_t_job(found, {"batch": _busiest("MB"), "service": _busiest("MS")}, "busyness"),
     "7": _two_levels,
     "8": lambda found: _architectures(found, BATCH, "batch_rate_factor", "rate of batch jobs, relative"),
     "10": _by_t_task,
     "13": lambda found: _architectures(found, BATCH, "t_job_batch_s", "t_job of batch jobs (s)"),
-    "14": lambda found: _architectures(found, SERVICE, "t_job_service_s", "t_job of service jobs (s)", "log"),
+    "14": lambda found: _architectures(found, SERVICE, _T_JOB, "t_job of service jobs (s)", "log"),
 }
 
 
@@ -314,11 +318,11 @@ TITLES: Final = {
 
 
 def plot_specialist(runs: Sequence[SpecialistRun], folder: Path) -> list[Path]:
-    """Draw both figures; return the files. Figure 16 is of the first seed's day."""
+    """Draw figures 15 and 16; return the files. Figure 16 shows the first seed's day."""
     speedups = [
         Panel(
             {
-                title: share_up_to(np.concatenate([run.speedups for run in pooled(runs, setting, policy)]))
+                title: share_up_to(np.concatenate([run.speedups for run in runs_under(runs, setting, policy)]))
                 for policy, title in TITLES.items()
             },
             "speed-up of a job, predicted",
@@ -345,5 +349,5 @@ USED: Final = {WorkerPolicy.AS_REQUESTED: "workers as requested", WorkerPolicy.M
 
 
 def _used(runs: Sequence[SpecialistRun], setting: Setting, policy: WorkerPolicy) -> Line:
-    used = pooled(runs, setting, policy)[0].used
+    used = runs_under(runs, setting, policy)[0].used
     return Line(np.arange(len(used)) * SAMPLE_S / 3600, used)

@@ -1,6 +1,6 @@
-"""Points of Omega's sweeps: their jobs, of the original simulator or of a day like cluster C's, and their runs.
+"""Points of Omega's sweeps, their jobs and their runs; a comparison with runs of the original simulator.
 
-Runs are compared with the original simulator's within a stated tolerance.
+Jobs are those of the original simulator, or of a day like cluster C's, drawn from Google's trace.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Point:
 
     Attributes:
         architecture: a name of `ARCHITECTURES`, or omegaN for N batch schedulers.
-        machines: of the cell.
-        batch_rate_factor: by how much batch jobs come more often than every 10 s.
+        machines: number of machines of the cell.
+        batch_rate_factor: arrival rate of batch jobs, relative to one every 10 s.
         t_job_service_s: decision time of a service job (of every job with a single path), without its tasks.
-        t_task_service_s: for each task of it.
+        t_task_service_s: additional decision time for each of its tasks.
         t_job_batch_s: decision time of a batch job.
     """
 
@@ -76,8 +76,8 @@ class Point:
         }
 
 
-Row = dict[str, str | int | float]
-"""A scheduler of a run, by column."""
+SchedulerRow = dict[str, str | int | float]
+"""The figures of one scheduler in a run, by column."""
 
 
 class ReferenceDay:
@@ -88,7 +88,7 @@ class ReferenceDay:
         return drawn(seed, DAY_S, batch_rate_factor)
 
     def running(self, seed: int, cell: Cell) -> RunningJobs:
-        """Return nothing."""
+        """Return no running jobs."""
         return NOTHING_RUNS
 
 
@@ -109,7 +109,7 @@ class Run:
     seed: int
     outcome: Outcome
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[SchedulerRow]:
         """Yield a row for each scheduler."""
         outcome = self.outcome
         for scheduler in outcome.schedulers:
@@ -136,10 +136,10 @@ def run_points(
     """Run each point with each seed; the same seed draws the same jobs for every architecture.
 
     Args:
-        points: what to run
-        seeds: of each
-        progress: called with the part that is done
-        source: of the jobs; equal arguments give equal ones
+        points: the points
+        seeds: the seeds of each point
+        progress: see `Progress`
+        source: draws the jobs; equal arguments give equal jobs
 
     Returns:
         Runs by point, then seed.
@@ -281,7 +281,7 @@ Source: TypeAlias = ReferenceDay | GoogleDay
 
 
 def google_left_s(path: Path) -> F64:
-    """Return how much longer each job ran that ran when the trace's window began; infinite: beyond its 29 days.
+    """Return the remaining time of each job that runs when the trace's window begins; infinite: beyond its 29 days.
 
     Args:
         path: the jobs table, or the folder with it.
@@ -325,8 +325,8 @@ def read_google_day(folder: Path) -> GoogleDay:
     return GoogleDay(
         kinds,
         tasks,
-        _asked(np.array([row.cpu for row in rows]), LARGEST_CPU),
-        _asked(np.array([row.memory for row in rows]), LARGEST_MEMORY_MB),
+        _whole_units(np.array([row.cpu for row in rows]), LARGEST_CPU),
+        _whole_units(np.array([row.memory for row in rows]), LARGEST_MEMORY_MB),
         left_s,
     )
 
@@ -335,7 +335,7 @@ def _quantiles(values: np.ndarray) -> F64:
     return np.asarray(np.quantile(values, np.linspace(0, 1, QUANTILES)), np.float64)
 
 
-def _asked(shares: F64, largest: int) -> I64:
+def _whole_units(shares: F64, largest: int) -> I64:
     """Return shares of the largest machine as whole units, at least 1."""
     return np.maximum(1, np.ceil(shares * largest)).astype(np.int64)
 
@@ -352,6 +352,7 @@ TOLERANCES: Final = {
 """Compared figures with their tolerance in addition to random variation."""
 
 DEVIATIONS: Final = 4.0
+"""How many standard deviations of the difference count as random variation."""
 
 Key = tuple[Point, str]
 """A point and the name of a scheduler."""
@@ -382,7 +383,7 @@ class Comparison:
 
     @property
     def within(self) -> bool:
-        """Whether they are no further apart."""
+        """Whether the means differ by at most the tolerance."""
         ours, theirs = self.means
         return abs(ours - theirs) <= self.tolerance
 
@@ -393,13 +394,13 @@ class Comparison:
         return asdict(self.point) | facts | {"tolerance": self.tolerance, "within": self.within}
 
 
-def read_reference(file: Path) -> dict[Key, list[Row]]:
+def read_reference(file: Path) -> dict[Key, list[SchedulerRow]]:
     """Return the original's rows by point and scheduler.
 
     Raises:
         UserError: the file cannot be read as such.
     """
-    reference: dict[Key, list[Row]] = {}
+    reference: dict[Key, list[SchedulerRow]] = {}
     try:
         with file.open(newline="", encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
@@ -409,7 +410,7 @@ def read_reference(file: Path) -> dict[Key, list[Row]]:
                     float(row["batch_rate_factor"]),
                     float(row["t_job_service_s"]),
                 )
-                values: Row = {name: float(row[name]) for name in TOLERANCES}
+                values: SchedulerRow = {name: float(row[name]) for name in TOLERANCES}
                 reference.setdefault((point, row["scheduler"]), []).append(values)
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise UserError(
@@ -418,9 +419,9 @@ def read_reference(file: Path) -> dict[Key, list[Row]]:
     return reference
 
 
-def compare(runs: Sequence[Run], reference: Mapping[Key, list[Row]]) -> list[Comparison]:
-    """Return all figures of points that both have."""
-    ours: dict[Key, list[Row]] = {}
+def compare(runs: Sequence[Run], reference: Mapping[Key, list[SchedulerRow]]) -> list[Comparison]:
+    """Return the comparisons of all figures of all points in both."""
+    ours: dict[Key, list[SchedulerRow]] = {}
     for run in runs:
         for row in run.rows():
             ours.setdefault((run.point, str(row["scheduler"])), []).append(row)
@@ -432,5 +433,5 @@ def compare(runs: Sequence[Run], reference: Mapping[Key, list[Row]]) -> list[Com
     ]
 
 
-def _values(rows: Sequence[Row], figure: str) -> list[float]:
+def _values(rows: Sequence[SchedulerRow], figure: str) -> list[float]:
     return [float(row[figure]) for row in rows]

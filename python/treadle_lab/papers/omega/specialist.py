@@ -1,7 +1,7 @@
-"""Figures 15 and 16: a scheduler of its own for MapReduce jobs, which gives them idle resources.
+"""Figures 15 and 16: a specialised scheduler for MapReduce jobs, which gives them idle resources.
 
-A day of Google's with MapReduce jobs of SWIM's among it, in two cells: one like the paper's cluster C and one like its
-small, lightly used cluster D. The scheduler shares the cell's state with the others (`treadle_lab.models.cell`).
+The jobs are a day from Google's trace with MapReduce jobs from SWIM's, in two cells: one like the paper's cluster C and
+one like its small, lightly used cluster D. All schedulers share the cell's state (`treadle_lab.models.cell`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAPREDUCE_PERCENT: Final = 20
 WORKER_CPU: Final = 1_000
 WORKER_MEMORY_MB: Final = 2_048
 GAIN_MIN: Final = 1.01
-"""A job gains if its speed-up is more than this."""
+"""A job gains if its speed-up exceeds this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Setting:
     """A cell and its load.
 
     Attributes:
-        name: of the paper's cluster that it is like.
-        title: of plots and tables.
-        machines: of the cell.
-        start_percent: of its CPU, that is used at the start.
+        name: the name of the paper's cluster that it is like.
+        title: the title in plots and tables.
+        machines: number of machines.
+        start_percent: percentage of its CPU that is used at the start.
     """
 
     name: str
@@ -70,9 +70,9 @@ class MapReduceJobs:
     """SWIM's jobs as Omega's section 6 sees them; a value for each.
 
     Attributes:
-        submit_s: within the day.
+        submit_s: arrival within the day.
         activities: maps and reduces.
-        requested: workers.
+        requested: number of requested workers.
     """
 
     submit_s: F64
@@ -125,9 +125,9 @@ def read_mapreduce(sample: Path) -> MapReduceJobs:
 
 
 def requested_workers(maps: I32, reduces: I32) -> I32:
-    """Return the workers that users request: the largest usual number that a job keeps busy, but 5 where it has them.
+    """Return the requested workers: the largest usual number that a job keeps busy; below 5 all that it keeps busy.
 
-    The paper says which numbers are usual, not which jobs have them; the rule is ours.
+    The paper says which numbers are usual, but not for which jobs; the rule is ours.
     """
     useful = np.maximum(maps, reduces)
     largest = USUAL_WORKERS[np.maximum(0, np.searchsorted(USUAL_WORKERS, useful, side="right") - 1)]
@@ -135,7 +135,7 @@ def requested_workers(maps: I32, reduces: I32) -> I32:
 
 
 def durations_s(activities: Activities, workers: I32) -> F64:
-    """Return how long jobs last with this many workers each, as predicted."""
+    """Return the predicted duration of each job with its number of workers."""
     rows = zip(
         workers.tolist(),
         activities.maps.tolist(),
@@ -154,12 +154,12 @@ class SpecialistRun:
     Attributes:
         setting: the cell.
         policy: which idle resources MapReduce jobs get.
-        seed: of the jobs and of the choice of machines.
-        speedups: predicted duration with the workers that were asked for over that with those it got, of each job.
-        can_gain: whether each job has more activities than the workers that were asked for.
-        used: the share of the cell's CPU that is used, every `SAMPLE_S`.
-        conflict_fraction: of the specialised scheduler.
-        unscheduled: share of MapReduce jobs with a worker that had no room.
+        seed: seed of the jobs and of the choice of machines.
+        speedups: by job, its predicted duration with the requested workers over that with the given workers.
+        can_gain: by job, whether it has more activities than requested workers.
+        used: fraction of the cell's CPU in use, every `SAMPLE_S`.
+        conflict_fraction: conflicts of the specialised scheduler per successful transaction.
+        unscheduled: fraction of MapReduce jobs with a worker that had no room.
     """
 
     setting: Setting
@@ -209,7 +209,7 @@ def _run(
     )
 
 
-def pooled(runs: Sequence[SpecialistRun], setting: Setting, policy: WorkerPolicy) -> list[SpecialistRun]:
+def runs_under(runs: Sequence[SpecialistRun], setting: Setting, policy: WorkerPolicy) -> list[SpecialistRun]:
     """Return the runs of a setting and a policy."""
     return [run for run in runs if run.setting == setting and run.policy == policy]
 
@@ -219,7 +219,7 @@ def summary(runs: Sequence[SpecialistRun]) -> list[dict[str, Any]]:
     rows = []
     for setting in SETTINGS:
         for policy in WorkerPolicy:
-            own = pooled(runs, setting, policy)
+            own = runs_under(runs, setting, policy)
             if not own:
                 continue
             speedups = np.concatenate([run.speedups for run in own])

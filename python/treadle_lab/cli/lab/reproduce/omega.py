@@ -64,7 +64,7 @@ def omega(
     began_s = time.perf_counter()
     if wanted:
         with simulating(None, what="simulated days") as progress:
-            runs = points.run_points(wanted, draws, progress, (google if is_google else None) or points.REFERENCE_DAY)
+            runs = points.run_points(wanted, draws, progress, google if is_google and google else points.REFERENCE_DAY)
     if mapreduce and google is not None:
         jobs = specialist.read_mapreduce(given_or_default(None, FACEBOOK_2010, note))
         with simulating(None, what="days with a scheduler for MapReduce") as progress:
