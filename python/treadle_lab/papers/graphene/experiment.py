@@ -36,7 +36,7 @@ from treadle_lab.rows import Layout, Results, Row
 TPCH_CORES: Final = 50
 """Maximum number of cores of the measurements used."""
 WIDTHS_DIVISOR: Final = 8
-"""By which factor TPC-H's stages have fewer tasks here, on a cluster as much smaller."""
+"""Divisor of the tasks of TPC-H's stages, for a cluster that is smaller by the same factor."""
 TASKS: Final = (100, 1200)
 """Bounds of the number of tasks of a generated DAG, log-uniform: inputs differ in size."""
 
@@ -85,13 +85,13 @@ def arrivals(shape: JobShape, machines: int, seed: int, jobs: int, load: float) 
     return poisson(seed, jobs, shape=shape, capacity=capacity, load=load, queues={QUEUE: 1.0}, framework=Framework.TEZ)
 
 
-def at_once(workload: Workload, part: float = 0.05) -> Workload:
-    """Return the same jobs as a batch: all arrive within a ``part`` of the time."""
-    return arranged(replace(job, arrival_ms=round(part * job.arrival_ms)) for job in workload.jobs)
+def at_once(workload: Workload) -> Workload:
+    """Return the same jobs as a batch: all arrive within 5 % of the time."""
+    return arranged(replace(job, arrival_ms=round(0.05 * job.arrival_ms)) for job in workload.jobs)
 
 
 def shorter_percent(ours: float, theirs: float) -> float:
-    """Return by how much a time is shorter than another, in percent of that."""
+    """Return by how many percent a time is shorter than another."""
     return 100.0 * (1.0 - ours / theirs)
 
 
@@ -114,7 +114,7 @@ class Scheme:
     order: str = "natural"
     plans: Mapping[str, Any] = field(default_factory=dict)
     uncounted: tuple[str, ...] = ()
-    """Resources that the ResourceManager does not count: tasks that want more than there is slow each other down."""
+    """Resources that the ResourceManager does not count; tasks that exceed a node's amount slow each other down."""
 
     def settings(self, seed: int) -> Settings:
         """Return the engine's settings."""
@@ -132,14 +132,14 @@ BFS: Final = Scheme("bfs", "Tez (breadth first) + capacity, all counted", STOCK)
 BFS_CORES: Final = Scheme("bfs-cores", "Tez + capacity, cores and memory counted", STOCK, uncounted=("network",))
 BFS_MEMORY: Final = Scheme("bfs-memory", "Tez + capacity, memory counted", STOCK, uncounted=("cpu", "network"))
 BASELINES: Final = ("bfs", "bfs-cores", "bfs-memory")
-"""What others are compared with. YARN's DominantResourceCalculator counts cores and memory unless resource types are
-set up, its DefaultResourceCalculator, which the capacity scheduler has by default, memory alone."""
+"""The schemes to compare with. YARN's DominantResourceCalculator counts cores and memory unless resource types are
+configured; its DefaultResourceCalculator, the CapacityScheduler's default, counts only memory."""
 CP: Final = Scheme("cp", "Tez + critical path + capacity", STOCK, "critical_path")
 TETRIS: Final = Scheme("tetris", "Tez + Tetris", PACKED)
 TETRIS_ALL: Final = Scheme(
     "tetris-all", "Tez + Tetris over all runnable tasks", PACKED | {"fit": ("tetris", {"all_priorities": True})}
 )
-"""`TETRIS` sees a job's first priority alone, in Tez's order; this one all that could run, as the paper's does."""
+"""`TETRIS` considers only a job's first priority, in Tez's order; this scheme all runnable tasks, like the paper's."""
 ORDER_CAPACITY: Final = Scheme("graphene-capacity", "Tez + Graphene's order + capacity", STOCK, "plan", ORDERED)
 ORDER_TETRIS: Final = Scheme("graphene-tetris", "Tez + Graphene's order + Tetris", PACKED, "plan", ORDERED)
 GRAPHENE: Final = Scheme("graphene", "Graphene", PACKED, "plan", PLANNED)
@@ -148,26 +148,26 @@ SCHEMES: Final = (BFS, BFS_CORES, BFS_MEMORY, CP, TETRIS, TETRIS_ALL, ORDER_CAPA
 
 @dataclass(frozen=True, slots=True)
 class BatchBounds:
-    """From the first arrival to the last end, in milliseconds. No batch takes less than the first three.
+    """Bounds of a batch's makespan, from the first arrival to the last end. The first three are lower bounds.
 
-    The last two can be reached: all jobs as one DAG, begun when the last has come, by one who knows everything, decides
-    at every instant, leaves no room free for later and starts tasks without delay.
+    The last two are reached by a schedule of all jobs as one DAG that begins when the last job has arrived, with exact
+    durations, decisions at every instant, no resources reserved for later and no delay before tasks.
     """
 
     work_ms: int
     """Work of the bottleneck resource over the cluster's capacity; also for schemes that overbook."""
     path_ms: int
-    """The latest that a job would end which has the cluster to itself, task by task along its longest path."""
+    """The latest end of a job if each took only the time of its longest path."""
     planner_ms: int
-    """The planner's bound on all jobs as one DAG, not less than the others; without overbooking."""
+    """The planner's bound on all jobs as one DAG, at least the other two; without overbooking."""
     one_plan_ms: int
-    """By a plan."""
+    """The makespan with a plan."""
     one_breadth_first_ms: int
-    """By breadth first."""
+    """The makespan breadth first."""
 
 
 def bounds_of(workload: Workload, machines: int) -> BatchBounds:
-    """Return lower bounds of a batch's time on a cluster of identical machines.
+    """Return the bounds of a batch's makespan on a cluster of identical machines.
 
     Raises:
         DagError: a task fits on no machine.
@@ -192,7 +192,7 @@ def bounds_of(workload: Workload, machines: int) -> BatchBounds:
 
 
 def _one_dag(workload: Workload) -> Dag:
-    """Return the jobs' DAGs side by side, as if all came at once."""
+    """Return a DAG of all jobs' DAGs, without edges between them."""
     stages = []
     lengths = (1 + max((stage.id for stage in job.dag.stages), default=0) for job in workload.jobs)
     for job, first in zip(workload.jobs, accumulate(lengths, initial=0), strict=False):
@@ -204,9 +204,9 @@ def _one_dag(workload: Workload) -> Dag:
 
 
 TICK_MS: Final = 100
-"""How often the engine decides."""
+"""Interval of the engine's cycles."""
 REMEMBERED: Final = 10_000
-"""Plans kept between schemes."""
+"""Number of plans that a plan source remembers."""
 PlanSources = dict[int, PlanSource]
 """Plan sources so far, by machines: all schemes that plan do so with `SCHEDULES`, and count all resources."""
 
@@ -274,10 +274,10 @@ def run_scheme(
 
     Args:
         workload: the jobs
-        scheme: what orders and places them
-        machines: how many there are
-        seed: of the engine
-        plans: made by other schemes; what this one makes is added
+        scheme: the scheme
+        machines: number of machines
+        seed: the engine's seed
+        plans: plans of other schemes; this scheme's are added
     """
     scenario, settings = scenario_of(machines, scheme), scheme.settings(seed)
     followed = None
@@ -295,7 +295,7 @@ def run_scheme(
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Jobs that are drawn."""
+    """The parameters by which jobs are drawn."""
 
     machines: int
     seed: int
@@ -317,7 +317,7 @@ class Draw:
         return f"{self.jobs} jobs ({self.shape}) on {self.machines} machines, {comes}, seed {self.seed}"
 
     def workload(self) -> Workload:
-        """Return the jobs, which a process draws once.
+        """Return the jobs; a process draws them once.
 
         Raises:
             WorkloadError: TPC-H's data is missing or wrong.
@@ -352,7 +352,7 @@ class SchemeRun(KeyedRun):
 
 
 _PLANS: Final[PlanSources] = {}
-"""Made by this process."""
+"""The plan sources of this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,14 +380,14 @@ def result_of(document: Mapping[str, Any]) -> Result:
     )
 
 
-# The paper's text at hand has lost almost all digits; these are left.
+# The paper's figures for comparison: those that are legible in the text that we have.
 
 MEDIAN_SHORTER_PERCENT: Final = 25.0
 """Abstract: median job completion time, against breadth first + capacity."""
 THROUGHPUT_HIGHER_PERCENT: Final = 30.0
 """Abstract: cluster throughput."""
 HALF_SHORTER_PERCENT: Final = 30.0
-"""Technical report: half of the jobs are this much faster, or more."""
+"""Technical report: half of the jobs are faster by at least this."""
 
 
 class Part(StrEnum):
@@ -414,7 +414,7 @@ class Sizes:
     parts: frozenset[Part] = frozenset(Part)
     """The parts to run."""
     schemes: frozenset[str] = frozenset(scheme.name for scheme in SCHEMES)
-    """Those that are run; `bfs` always is."""
+    """The schemes to run; `bfs` always runs."""
 
 
 @dataclass(slots=True)
@@ -426,7 +426,7 @@ class Outcome:
     """By workload and scheme."""
     batch: dict[str, dict[str, Result]] = field(default_factory=dict)
     batch_bounds: dict[str, BatchBounds] = field(default_factory=dict)
-    """By workload: what no scheduler can beat."""
+    """By workload."""
     wall_s: float = 0.0
 
 
@@ -437,14 +437,14 @@ def runs_of(tpch: Path | None, sizes: Sizes, seed: int) -> Iterator[SchemeRun | 
         machines = GENERATED_MACHINES if folder is None else TPCH_MACHINES
         draw = Draw(machines, seed, sizes.jobs, sizes.load, tpch=folder)
         if Part.ONLINE in sizes.parts:
-            yield from _under(sizes, draw, SCHEMES)
+            yield from _scheme_runs(sizes, draw, SCHEMES)
         if Part.BATCH in sizes.parts:
             batch = replace(draw, batch=True)
             yield BoundsRun(batch)
-            yield from _under(sizes, batch, COMPARED)
+            yield from _scheme_runs(sizes, batch, COMPARED)
 
 
-def _under(sizes: Sizes, draw: Draw, schemes: Sequence[Scheme]) -> Iterator[SchemeRun]:
+def _scheme_runs(sizes: Sizes, draw: Draw, schemes: Sequence[Scheme]) -> Iterator[SchemeRun]:
     for scheme in schemes:
         if scheme == BFS or scheme.name in sizes.schemes:
             yield SchemeRun(draw, scheme)
@@ -461,13 +461,13 @@ def run_seeds(
 
     Args:
         tpch: the folder of TPC-H's measured DAGs; None leaves that workload out
-        sizes: how much is run
-        seeds: which
-        settings: where results are kept, and how many run at a time
-        progress: called with the runs that are done, and their number
+        sizes: the sizes of the experiment
+        seeds: the seeds
+        settings: see `run_all`
+        progress: see `run_all`
 
     Raises:
-        UserError: runs failed, each of which is named; the others have run, and are kept.
+        UserError: see `run_all`.
         WorkloadError: the data is missing or wrong.
     """
     if tpch is not None:
@@ -507,19 +507,19 @@ LAYOUTS = {
     "graphene-online": Layout("Completion times against each baseline", ("workload", "")),
     "graphene-batch": Layout("Throughput of batches against each baseline, and what is possible", ("workload", "")),
 }
-"""The bounds on throughput by work or path hold for any scheduler, the planner's for those without overbooking; one
-plan for all jobs requires knowing them."""
+"""Bounds on throughput by work or path hold for any scheduler, the planner's for those without overbooking. One plan
+for all jobs needs all of them in advance."""
 
 
 def results_of(outcomes: Sequence[Outcome]) -> Results:
-    """Return the results of one outcome per seed."""
+    """Return the results of outcomes, one for each seed."""
     online, batch = ({each.seed: getattr(each, part) for each in outcomes} for part in ("online", "batch"))
     rows = {
-        "graphene-online": [*_own(online, "median (s)", lambda found: found.median_s), *_compared(online, ONLINE)],
+        "graphene-online": [*_absolute(online, "median (s)", lambda found: found.median_s), *_compared(online, ONLINE)],
         "graphene-batch": [
-            *_own(batch, "batch (s)", lambda found: found.makespan_ms / 1000.0),
+            *_absolute(batch, "batch (s)", lambda found: found.makespan_ms / 1000.0),
             *_compared(batch, BATCH),
-            *_possible(outcomes),
+            *_bounds_rows(outcomes),
         ],
     }
     facts = {"seeds": [each.seed for each in outcomes], "wall_s": sum(each.wall_s for each in outcomes)}
@@ -533,12 +533,12 @@ def _each(runs: Runs) -> Iterator[tuple[int, str, str, Mapping[str, Result]]]:
             yield from ((seed, workload, scheme, results) for scheme in results)
 
 
-def _own(runs: Runs, title: str, figure: Callable[[Result], float]) -> Iterator[Row]:
+def _absolute(runs: Runs, title: str, figure: Callable[[Result], float]) -> Iterator[Row]:
     return (Row(title, scheme, at, seed, figure(results[scheme]), "s") for seed, at, scheme, results in _each(runs))
 
 
 def _compared(runs: Runs, measures: Mapping[str, tuple[Measure, float | None]]) -> Iterator[Row]:
-    """Yield what each scheme is against each other baseline that was run."""
+    """Yield the measures of each scheme against each other baseline that was run."""
     for title, (measure, papers) in measures.items():
         for base in BASELINES:
             for seed, workload, scheme, results in _each(runs):
@@ -548,8 +548,8 @@ def _compared(runs: Runs, measures: Mapping[str, tuple[Measure, float | None]]) 
                     yield Row(f"{title} {base} (%)", scheme, workload, seed, value, "%", known)
 
 
-def _possible(outcomes: Sequence[Outcome]) -> Iterator[Row]:
-    """Yield how much higher throughput could be, by the bound that shows it."""
+def _bounds_rows(outcomes: Sequence[Outcome]) -> Iterator[Row]:
+    """Yield by how much throughput could be higher than each baseline's, by each bound."""
     for outcome in outcomes:
         for workload, each in outcome.batch_bounds.items():
             bounds_ms = {
@@ -566,7 +566,7 @@ def _possible(outcomes: Sequence[Outcome]) -> Iterator[Row]:
 
 
 def plot_graphene(outcomes: Sequence[Outcome], folder: Path) -> list[Path]:
-    """Draw how much shorter jobs that arrive are, a plot a workload; return the files."""
+    """Draw the distribution of jobs' gaps over breadth first, a plot for each workload; return the files."""
     return [
         panels([_gaps(outcomes, workload)], folder / f"graphene-gaps-{workload}.png") for workload in outcomes[0].online
     ]

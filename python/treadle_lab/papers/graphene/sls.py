@@ -41,13 +41,13 @@ from treadle_lab.sls.play import (
 )
 
 NETWORK: Final = "network"
-"""A resource type by resource-types.xml; nothing stands behind it."""
+"""A resource type of resource-types.xml that no real device provides."""
 EARLIER_RUNS: Final = 2
 """Number of runs of a recurring job before plans use its history."""
 
 
 def runs_before(dag: Dag, key: RecurrenceKey) -> list[JobRun]:
-    """Return earlier runs of a DAG as the store of profiles holds them: what tasks took, and who waits for whom."""
+    """Return earlier runs of a DAG as the job history stores them: durations and demands of tasks, edges of stages."""
     names = {stage.id: vertex_name(stage) for stage in dag.stages}
     stages = tuple(
         StageRun(
@@ -67,9 +67,9 @@ def runs_before(dag: Dag, key: RecurrenceKey) -> list[JobRun]:
 
 
 WAIT_MS: Final = 5_000
-"""How long a plug-in waits for a plan, in ms."""
+"""How long an application master's plug-in waits for a plan."""
 TIMES: Final = 0.1
-"""Durations in the testbed over those of the DAGs."""
+"""Factor of the DAGs' durations in the testbed."""
 HEARTBEAT_MS: Final = 100
 UNITS: Final = 100
 """Amount of each resource on a node."""
@@ -88,10 +88,11 @@ class TestbedScheme:
     name: str
     title: str
     critical_path: bool = False
-    """Its application masters order stages so; else as Tez does, or by a plan."""
+    """Application masters order stages by critical path; otherwise like Tez, or by a plan."""
     plans: bool = False
+    """Application masters order tasks by plans of Treadle's plan listener."""
     scoring: bool = False
-    """Treadle places by what tasks ask for; else the stock scheduler, first in, first out."""
+    """Treadle places containers by Tetris scores; otherwise the stock scheduler does, first in, first out."""
 
 
 STOCK: Final = "bfs"
@@ -112,7 +113,7 @@ class Size:
     jobs: int = 48
     nodes: int = 16
     load: float = 0.8
-    """Arriving work over the cluster's capacity."""
+    """Offered load, as a fraction of the cluster's capacity."""
 
     @property
     def cluster(self) -> Cluster:
@@ -130,22 +131,22 @@ class Size:
 QUICK: Final = Size(jobs=4, nodes=4)
 """Too few for medians; shows that it works."""
 JOBS_MAX: Final = 500
-"""All of whose application masters have room at the same time on 17 nodes, and two letters name 676."""
+"""Their application masters fit on 17 nodes at the same time, and `named` has 676 names."""
 
 
 def named(number: int) -> str:
-    """Return a job's name: trailing numbers would make all jobs runs of a recurring one."""
+    """Return a job's name; in letters, since jobs whose names differ in trailing numbers are one recurring job."""
     letters = string.ascii_lowercase
     return f"dag {letters[number // 26]}{letters[number % 26]}"
 
 
 def dags_of(seed: int, size: Size) -> list[tuple[int, Dag]]:
-    """Return the arrival of each DAG of a draw in the testbed, and the DAG to run."""
+    """Return the DAGs of a draw as the testbed runs them, each with its arrival in ms."""
     jobs = arrivals(generated(size.nodes), size.nodes, seed, size.jobs, size.load).jobs
-    return [(round(TIMES * job.arrival_ms), _played(named(at), job.dag)) for at, job in enumerate(jobs)]
+    return [(round(TIMES * job.arrival_ms), _scaled(named(at), job.dag)) for at, job in enumerate(jobs)]
 
 
-def _played(name: str, dag: Dag) -> Dag:
+def _scaled(name: str, dag: Dag) -> Dag:
     resource_names = {MEMORY: "memory", VCORES: "cpu", NETWORK: "network"}
     return Dag(
         name,
@@ -164,7 +165,7 @@ def _played(name: str, dag: Dag) -> Dag:
 
 
 def script_of(dags: Sequence[tuple[int, Dag]], scheme: TestbedScheme) -> Script:
-    """Return the jobs of a draw as their application masters ask under a scheme."""
+    """Return the jobs of a draw with the requests of their application masters under a scheme."""
     return Script(
         tuple(
             ScriptedJob(
@@ -181,12 +182,12 @@ def script_of(dags: Sequence[tuple[int, Dag]], scheme: TestbedScheme) -> Script:
 
 
 def scheduling(scheme: TestbedScheme, store: Path, port: int) -> Scheduling:
-    """Return who schedules: the policy graphene as it ships, the stock scheduler, or that with plans alone.
+    """Return the scheduler: the ready-made policy graphene, or the stock scheduler with or without plans.
 
     Args:
-        scheme: which
-        store: of profiles, which know earlier runs of all jobs
-        port: for the plan listener
+        scheme: the scheme
+        store: job history with earlier runs of all jobs
+        port: port of the plan listener
     """
     if not scheme.plans and not scheme.scoring:
         return Scheduling(scheme.name)
@@ -202,7 +203,7 @@ def scheduling(scheme: TestbedScheme, store: Path, port: int) -> Scheduling:
 
 
 def remember(dags: Sequence[tuple[int, Dag]], store: Path) -> None:
-    """Make a store of profiles that knows earlier runs of the DAGs, and nothing else."""
+    """Create a job history that contains only earlier runs of the DAGs."""
     store.parent.mkdir(parents=True, exist_ok=True)
     for file in store.parent.glob(f"{store.name}*"):
         file.unlink()
@@ -214,7 +215,7 @@ def remember(dags: Sequence[tuple[int, Dag]], store: Path) -> None:
 
 
 def run_scheme(scheme: TestbedScheme, seed: int, size: Size, player: Player) -> Played:
-    """Play a draw under a scheme, unless that is kept.
+    """Play a draw under a scheme, or return its stored result.
 
     Raises:
         BenchError: the run gave no result.
@@ -231,7 +232,7 @@ def run_scheme(scheme: TestbedScheme, seed: int, size: Size, player: Player) -> 
 
 
 def run_draw(seed: int, size: Size, names: Collection[str], turn: int, player: Player) -> Draw:
-    """Play a draw under schemes, beginning with another one in each turn.
+    """Play a draw under schemes; each turn begins with another scheme.
 
     Raises:
         BenchError: a run gave no result.
@@ -242,13 +243,13 @@ def run_draw(seed: int, size: Size, names: Collection[str], turn: int, player: P
 
 
 GOAL: Final = 25.0
-"""Percent by which the median is to be shorter with Graphene than in Tez's order with stock capacity."""
+"""Expected minimum percentage by which the median is shorter with Graphene than in Tez's order with stock capacity."""
 BASES: Final = {STOCK: "stock", "tetris": "Tetris"}
 LAYOUTS: Final = {"graphene-testbed": Layout("Completion times of DAGs on the testbed, in its seconds")}
 
 
 def results_of(draws: Sequence[Draw], size: Size) -> Results:
-    """Return everything; times in seconds of the testbed."""
+    """Return the results; times are seconds of the testbed."""
     played = [scheme for scheme in SCHEMES if scheme.name in draws[0].runs]
     rows = [row for each in draws for scheme in played for row in _rows(each, scheme)]
     for scheme in played:
@@ -259,7 +260,7 @@ def results_of(draws: Sequence[Draw], size: Size) -> Results:
         rows.append(Row("jobs by a plan", scheme.title, "", 0, planned, "1"))
     facts = {"size": asdict(size), "times": TIMES, "heartbeat_ms": HEARTBEAT_MS, "goal_percent": GOAL}
     results = Results(LAYOUTS, {"graphene-testbed": rows}, facts_of(draws) | facts, {"testbed-pace": pace_table(draws)})
-    results.facts["shortfalls"] += _unplanned(draws, played)
+    results.facts["shortfalls"] += _wrong_plans(draws, played)
     reached = results.figure("graphene-testbed", "median shorter than stock (%)", played[-1].title)
     if played[-1].name == OURS and reached.mean < GOAL:
         results.facts["shortfalls"].append(
@@ -283,8 +284,8 @@ def _times_s(draw: Draw, scheme: str) -> list[float]:
     return [job.completion_ms / 1000 for job in draw.runs[scheme].jobs]
 
 
-def _unplanned(draws: Sequence[Draw], schemes: Sequence[TestbedScheme]) -> Iterator[str]:
-    """Yield which runs have jobs that had no plan, or should have none."""
+def _wrong_plans(draws: Sequence[Draw], schemes: Sequence[TestbedScheme]) -> Iterator[str]:
+    """Yield a text for each run in which jobs lack a plan, or have one that the scheme excludes."""
     for scheme, draw in product(schemes, draws):
         if without := sum(job.planned != scheme.plans for job in draw.runs[scheme.name].jobs):
             what = "had no plan" if scheme.plans else "had a plan"
