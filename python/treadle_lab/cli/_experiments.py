@@ -1,4 +1,4 @@
-"""Common to experiments: options, clusters out of the reach of others, the testbed (`--on sls`)."""
+"""Common to experiments: options, clusters isolated from other users, the testbed (`--on sls`), output of results."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 from rich.console import Console
 
-from treadle.cli import _console
-from treadle.cli._console import COMPILING, INTERRUPTED, counted_progress, note, say, steps
+from treadle.cli._console import COMPILING, INTERRUPTED, OutputPaths, counted_progress, note, say, steps
 from treadle.errors import UserError
 from treadle_lab.harness import namespaces
 from treadle_lab.minicluster.processes import terminable
@@ -89,7 +88,7 @@ def with_options(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
 
 
 def _parameters(function: Callable[..., Any], made: Iterable[str]) -> list[Parameter]:
-    """Return a function's parameters, without the types of ``made`` ones, which may exist for mypy alone."""
+    """Return a function's parameters, without annotations of ``made`` ones, which may be imported only for mypy."""
     for name in made:
         function.__annotations__.pop(name, None)
     return list(signature(function, eval_str=True).parameters.values())
@@ -124,17 +123,17 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputPaths(_console.OutputPaths):
-    """Destinations of an experiment's results on the testbed."""
+class ExperimentPaths(OutputPaths):
+    """Destinations of an experiment's results, of the testbed's logs, and of completed runs."""
 
     logs: Path | None
     """None: in the checkout's build folder."""
     cache: Path | None
-    """Runs that need not be played again; None keeps none."""
+    """Runs found there are not repeated; None stores none."""
 
 
 STALL_S: Final = 180.0
-"""A run without any event for so long is aborted."""
+"""A run without any event for this time is aborted."""
 HEAP_MB: Final = 2_048
 
 
@@ -154,10 +153,10 @@ LogsOption = Annotated[
 
 
 def chosen(wanted: Sequence[str] | None, known: Collection[str], *always: str, option: str = "--scheme") -> list[str]:
-    """Return those that an option names, and those that always run; all where it names none.
+    """Return the names that an option gives, and those that always run; all if it gives none.
 
     Raises:
-        UserError: there is none of a name.
+        UserError: a name is unknown.
     """
     for name in wanted or ():
         if name not in known:
@@ -166,10 +165,10 @@ def chosen(wanted: Sequence[str] | None, known: Collection[str], *always: str, o
 
 
 def refuse(why: str, **options: object) -> None:
-    """Refuse options that do not go with the others.
+    """Refuse options that the others exclude.
 
     Raises:
-        UserError: one is given; says ``why`` it does not.
+        UserError: one is given; says ``why`` it is excluded.
     """
     for name, value in options.items():
         if value:
@@ -232,7 +231,7 @@ def playing(package: str, folder: Path | None, cache: Path | None) -> Iterator[P
 def play_draws(
     package: str,
     wanted: Iterable[S],
-    places: OutputPaths,
+    places: ExperimentPaths,
     play: Callable[[int, S, Player], D],
     results: Callable[[list[D]], Results],
 ) -> None:
@@ -242,7 +241,7 @@ def play_draws(
         package: see `playing`
         wanted: the draws, such as their seeds
         places: destinations of logs and results; the results are written after each draw
-        play: plays a draw, given its turn and which one it is
+        play: plays a draw, given its turn, an element of ``wanted`` and the player
         results: returns the results of the draws so far, with ``shortfalls`` among their facts
 
     Raises:
@@ -256,9 +255,7 @@ def play_draws(
     publish(results(draws), places)
 
 
-def publish(
-    results: Results, places: _console.OutputPaths, draw: Callable[[Path], Iterable[Path]] | None = None
-) -> None:
+def publish(results: Results, places: OutputPaths, draw: Callable[[Path], Iterable[Path]] | None = None) -> None:
     """Print the tables and the shortfalls of an experiment, or its document; write its document and its plots."""
     from treadle_lab.rows import show
 

@@ -9,8 +9,7 @@ import typer
 
 from treadle.cli._console import OutputPaths
 from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOption, ResultsOption
-from treadle_lab.cli._experiments import LogsOption, OnOption, SimulatorKind, play_draws, refuse
-from treadle_lab.cli._experiments import OutputPaths as TestbedPaths
+from treadle_lab.cli._experiments import ExperimentPaths, LogsOption, OnOption, SimulatorKind, play_draws, refuse
 
 if TYPE_CHECKING:
     from treadle_lab.gains.sls import Point, PointDraw
@@ -51,7 +50,7 @@ def gains(
     if on is SimulatorKind.SLS:
         simulated = {"quick": quick, "policy": policy, "processes": processes, "page": page, "plot": plot}
         refuse("is of simulations, not of --on sls", from_=kept, **simulated)
-        _on_sls(seeds, TestbedPaths(output=output, out=out, logs=place, cache=cache).check())
+        _on_sls(seeds, ExperimentPaths(output=output, out=out, logs=place, cache=cache).check())
         return
     refuse("is of --on sls", folder=place)
     from treadle_lab.gains import cell  # only here: they import numba
@@ -62,7 +61,7 @@ def gains(
     compare(plan, RunSettings(cache, processes), kept, policy, page, OutputPaths(output=output, out=out, plot=plot))
 
 
-def _on_sls(draws: int, places: TestbedPaths) -> None:
+def _on_sls(draws: int, places: ExperimentPaths) -> None:
     """Play draws on the testbed."""
     from treadle_lab.gains.sls import POINTS, results_of, run_draw
     from treadle_lab.gains.workloads import FIRST_SEED

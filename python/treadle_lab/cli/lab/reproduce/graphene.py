@@ -13,9 +13,9 @@ from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOpti
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
+    ExperimentPaths,
     LogsOption,
     OnOption,
-    OutputPaths,
     SeedOption,
     SimulatorKind,
     chosen,
@@ -76,7 +76,7 @@ def graphene(
     from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.graphene.experiment import GRAPHENE, SCHEMES, Sizes, plot_graphene, results_of, run_seeds
 
-    places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache).check()
+    places = ExperimentPaths(output=output, out=out, plot=plot, logs=place, cache=cache).check()
     draws = range(seed, seed + (seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)))
     if on is SimulatorKind.SLS:
         refuse("is of simulations, not of --on sls", tpch=tpch, part=part, plot=plot, processes=processes)
@@ -105,7 +105,7 @@ def _size_on_sls(jobs: int | None, nodes: int | None, load: float | None, quick:
     return Size(jobs or usual.jobs, nodes or usual.nodes, load or usual.load)
 
 
-def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: OutputPaths) -> None:
+def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: ExperimentPaths) -> None:
     """Play draws on the testbed."""
     from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, results_of, run_draw
 

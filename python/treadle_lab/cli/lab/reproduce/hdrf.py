@@ -14,8 +14,8 @@ from treadle.cli._options import Output, OutputOption, ProcessesOption, ResultsO
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
+    ExperimentPaths,
     LogsOption,
-    OutputPaths,
     SimulatorKind,
     chosen,
     note_seeds,
@@ -79,7 +79,7 @@ def hdrf(
     with --on sls a real ResourceManager schedules these. 5.3: next to a scheduler of slots, on whose nodes memory is
     given out without a bound.
     """
-    places = OutputPaths(output=output, out=out, logs=folder, cache=cache).check()
+    places = ExperimentPaths(output=output, out=out, logs=folder, cache=cache).check()
     if on is SimulatorKind.SLS:
         if section is not Section.COMPARISON:
             raise UserError("--on sls: is of --section 5.2; leave it out, or give that section")
@@ -97,7 +97,7 @@ def hdrf(
     _run_tests(test, places, step_s or STEP_S, task_s or TASK_S)
 
 
-def _simulate(section: Section, places: OutputPaths, seeds: int, settings: RunSettings) -> None:
+def _simulate(section: Section, places: ExperimentPaths, seeds: int, settings: RunSettings) -> None:
     """Run section 5.2 or 5.3 in the simulator."""
     from treadle_lab.harness.runs import run_all
     from treadle_lab.papers.hdrf import facebook, slots
@@ -130,7 +130,7 @@ def _compared(file: Path, seeds: range, schemes: Collection[str], settings: RunS
     return {(task.scheme, task.seed): each for task, each in zip(tasks, results, strict=True)}
 
 
-def _on_sls(seeds: int, places: OutputPaths) -> None:
+def _on_sls(seeds: int, places: ExperimentPaths) -> None:
     """Play section 5.2 on the testbed, and simulate the same draws."""
     from treadle_lab.harness.runs import RunSettings
     from treadle_lab.papers.hdrf.sls import SIMULATED as BESIDE
@@ -148,7 +148,7 @@ def _on_sls(seeds: int, places: OutputPaths) -> None:
     note_seeds(numbers)
 
 
-def _run_tests(test: list[str] | None, places: OutputPaths, step_s: float, task_s: float) -> None:
+def _run_tests(test: list[str] | None, places: ExperimentPaths, step_s: float, task_s: float) -> None:
     """Play section 5.1."""
     from treadle_lab.papers.hdrf import paper_tests
 

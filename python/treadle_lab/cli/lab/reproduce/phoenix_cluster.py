@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._options import Output, OutputOption, ResultsOption
-from treadle_lab.cli._experiments import CacheOption, LogsOption, OutputPaths, SeedOption, play_draws, seeds_option
+from treadle_lab.cli._experiments import CacheOption, ExperimentPaths, LogsOption, SeedOption, play_draws, seeds_option
 
 app = typer.Typer()
 
@@ -28,7 +28,7 @@ def phoenix_cluster(
     """Run short jobs that a tenth of the nodes can serve, and long ones, under four schedulers on simulated nodes."""
     from treadle_lab.papers.phoenix.sls import Size, results_of, run_draw
 
-    places = OutputPaths(output=output, out=out, logs=folder, cache=cache).check()
+    places = ExperimentPaths(output=output, out=out, logs=folder, cache=cache).check()
     size = Size(nodes, short_jobs=10, long_jobs=1) if quick else Size(nodes)
     play_draws(
         "papers.phoenix",

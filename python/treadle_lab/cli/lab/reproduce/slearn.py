@@ -12,9 +12,9 @@ from treadle.cli._console import note
 from treadle.cli._options import Output, OutputOption, PlotOption, ProcessesOption, ResultsOption
 from treadle_lab.cli._experiments import (
     CacheOption,
+    ExperimentPaths,
     LogsOption,
     OnOption,
-    OutputPaths,
     SeedOption,
     SimulatorKind,
     chosen,
@@ -83,7 +83,7 @@ def slearn(
     from treadle_lab.papers.slearn.experiment import plot_slearn, results_of, run_draws  # only here: it imports numba
     from treadle_lab.papers.slearn.trace import Draws, Source
 
-    places = OutputPaths(output=output, out=out, plot=plot, logs=place, cache=cache).check()
+    places = ExperimentPaths(output=output, out=out, plot=plot, logs=place, cache=cache).check()
     wanted = range(seed, seed + (seeds or (1 if quick else SEEDS)))
     if on is SimulatorKind.SLS:
         refuse("is of simulations, not of --on sls", dags=dags, model=model, plot=plot, processes=processes)
@@ -123,7 +123,7 @@ def _schemes(wanted: list[str] | None, *, dags: bool, model: bool) -> tuple[Sche
     return tuple(each for each in schemes if each.name in names)
 
 
-def _on_sls(source: Source, seeds: range, nodes: int, schemes: list[str] | None, places: OutputPaths) -> None:
+def _on_sls(source: Source, seeds: range, nodes: int, schemes: list[str] | None, places: ExperimentPaths) -> None:
     """Play draws on the testbed."""
     from treadle_lab.papers.slearn.sls import NAMES, results_of, run_draw
 
