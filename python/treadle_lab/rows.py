@@ -1,4 +1,4 @@
-"""Results: rows, a value each; tables of their figures over draws; one renderer each for console, page and JSON."""
+"""Results: rows with one value each; tables of their figures over draws; renderers for console, pages and JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
 from treadle.tables import empty_table
 
-SPLIT: Final = "; "
+SPLIT: Final = "; "  # between the settings of an x
 DIGITS: Final = 5
 """Significant digits of a kept value."""
 
@@ -28,23 +28,23 @@ class Row:
     series: str
     """A policy, a scheme: a line of a plot."""
     x: str
-    """The point at which it was measured: a workload and its load. Settings of several columns have `SPLIT` between."""
+    """The point at which it was measured, such as a workload and its load; several settings are joined by `SPLIT`."""
     draw: int
     """The seed; rows of one draw can be paired."""
     value: float
     unit: str
     reference: float | None = None
-    """The value that it is compared with: a paper's, or the baseline's on the same draw."""
+    """The value to compare with: a paper's, or the baseline's on the same draw."""
     over: float | None = None
     """Divisor of the value, on the same draw: the figure is the mean of values over the mean of these."""
 
 
 def as_document(rows: Iterable[Row], baseline: str = "") -> dict[str, Any]:
-    """Return rows as JSON takes them, those of an x and a series together.
+    """Return rows as JSON takes them, grouped by x and series.
 
     Args:
         rows: the rows
-        baseline: the series that has the references; empty: each row's reference is kept
+        baseline: the series whose values are the references; empty: each row's reference is stored
     """
     units: dict[str, str] = {}
     groups: dict[tuple[str, str], dict[str, dict[int, Row]]] = {}
@@ -106,7 +106,7 @@ def _kept(value: float | None) -> float | None:
 
 
 Cell = str | float | Interval | None
-"""A text, a number, or a figure with its interval; None: it is not known."""
+"""A text, a number, or a figure with its interval; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +117,11 @@ class Table:
     heading: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     names: int = 1
-    """The columns that name it; the others are figures, which end at the right."""
+    """Number of leading columns that name the row; the others are figures, aligned to the right."""
 
 
 def number(value: float) -> str:
-    """Return a number with three digits that count, noughts at its end too; from 1,000 on a whole one."""
+    """Return a number with three significant digits, trailing zeros included; from 1,000 a whole number."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.3g}".removesuffix(".")
 
 
@@ -154,7 +154,7 @@ def markdown(table: Table) -> str:
 
 
 def table_of(document: Mapping[str, Any]) -> Table:
-    """Return a table from what `plain` made of it."""
+    """Return a table from its form in JSON (`plain`)."""
     rows = [[Interval(**each) if isinstance(each, Mapping) else each for each in row] for row in document["rows"]]
     return Table(document["title"], document["heading"], rows, document["names"])
 
@@ -184,24 +184,24 @@ def pivot(title: str, rows: Iterable[Row], names: Sequence[str], *, across: str 
         across: content of the columns: a figure each, or an x each
     """
     cells: dict[tuple[str, ...], dict[str, list[Row]]] = {}
-    beside: dict[str, bool] = {}
+    columns: dict[str, bool] = {}  # whether a row of it has a reference
     for row in rows:
         column = getattr(row, across)
-        beside[column] = beside.get(column, False) or row.reference is not None
+        columns[column] = columns.get(column, False) or row.reference is not None
         cells.setdefault((*row.x.split(SPLIT), row.series)[-len(names) :], {}).setdefault(column, []).append(row)
-    heading = [name for column, paper in beside.items() for name in (column, *[PAPER] * paper)]
+    heading = [name for column, referenced in columns.items() for name in (column, *[PAPER] * referenced)]
     return Table(
         title,
         (*names, *heading),
-        [(*key, *(cell for each in beside.items() for cell in _cells(found, *each))) for key, found in cells.items()],
+        [(*key, *(cell for each in columns.items() for cell in _cells(found, *each))) for key, found in cells.items()],
         len(names),
     )
 
 
-def _cells(found: Mapping[str, Sequence[Row]], column: str, paper: bool) -> Iterator[Cell]:
+def _cells(found: Mapping[str, Sequence[Row]], column: str, referenced: bool) -> Iterator[Cell]:
     own = found.get(column, ())
     yield figure_of(own) if own else ""
-    if paper:
+    if referenced:
         known = next((row.reference for row in own if row.reference is not None), None)
         yield "" if known is None else f"{known:g}"
 
@@ -233,7 +233,7 @@ class Results:
     facts: dict[str, Any]
     """Other content of the document, including its seeds."""
     others: Mapping[str, Table] = field(default_factory=dict)
-    """Tables that are no figures of rows, by name."""
+    """Tables that are not made from rows, by name."""
 
     @property
     def tables(self) -> dict[str, Table]:
