@@ -278,7 +278,7 @@ def in_simulation(settings: Settings, *, hinted: bool) -> list[str]:
 
 
 def _goes_by_durations(part: Part) -> bool:
-    return DURATIONS in part.kind.traits.estimates and part.parameters.goes_by_estimates()
+    return DURATIONS in part.kind.traits.estimates and part.parameters.uses_estimates()
 
 
 def _going_by_history(settings: Settings, policy: str = "policy") -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -42,7 +42,7 @@ class Parameters(BaseModel):
         """Return alternative settings, as ``section.key``, one of which the part requires."""
         return ()
 
-    def goes_by_estimates(self) -> bool:
+    def uses_estimates(self) -> bool:
         """Return whether a part that may use estimates (`Traits.estimates`) does so with these parameters."""
         return True
 

@@ -310,8 +310,8 @@ class MlfqParameters(Parameters):
         default=1, ge=0, le=63, description="The level, from 0, of jobs whose pilots have not ended (gate: pilots)."
     )
 
-    def goes_by_estimates(self) -> bool:
-        """Whether jobs are sized by estimates; attained service needs none."""
+    def uses_estimates(self) -> bool:
+        """Return whether jobs are sized by estimates; attained service needs none."""
         return self.size != "attained_service"
 
 

@@ -98,7 +98,7 @@ class PolicyPart:
 
     part: ClassVar[str]
     steps = ""
-    """Name of the file with its compiled steps, next to the other parts of its kind; empty: none."""
+    """Name of its compiled steps: a file of `treadle.policy.shares`, or a key of its kind's `RULES`; empty: none."""
     keeper: type[Keeper] | None = None
     """The class of its state outside the model, if any."""
     kept: Any = None

@@ -339,8 +339,7 @@ class Policy:
     def _place_idle(self, cluster: Cluster, view: View, scratch: Scratch, parameters: DecideParameters) -> None:
         """Give otherwise idle nodes to held requests that the gate admits there, by arrival.
 
-        Afterwards the arrays have the gate's first result and the order's keys again: readers find why a request was
-        not served.
+        Afterwards the arrays have the gate's first result and the order's keys again, for reports on why requests wait.
         """
         rows, key = scratch.rows.copy(), scratch.apps["key"].copy()
         if self.gate.open_for_idle(scratch.rows):
@@ -353,7 +352,7 @@ class Policy:
             scratch.apps["key"] = key
 
     def _begin(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> Scratch:
-        """Add up the service attained until now, and run the estimate, the gate and the order.
+        """Add up the service attained until now; run the estimate, the gate and the order (custom ones: `_place`).
 
         Returns the inner loop's arrays with the nodes that requests may use.
 
@@ -398,7 +397,7 @@ class Policy:
         return self._choose_nodes(cluster, view, scratch)
 
     def _ask_gate(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> None:
-        """Let the gate admit requests."""
+        """Let the gate admit requests, and learn from the applications that ended."""
         reset_row_records(scratch.rows, UNBOUNDED)
         if isinstance(self.gate, FromFile):
             self.gate.fill(self.cluster_view(cluster, now_ms, 0), scratch)
