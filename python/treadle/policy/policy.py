@@ -77,7 +77,7 @@ _KEPT_COUNTERS = [OFFERS, CURSOR, BUNDLE, SCORED]
 class DecideCheckpoint:
     """The state across cycles as of the start of a cycle, to undo proposals that are never committed (`observe_only`).
 
-    They charge no application. `Assumed.give_up` takes back what is in flight.
+    They charge no application; `Assumed.give_up` removes those in flight.
     """
 
     def __init__(self, view: View, scratch: Scratch) -> None:

@@ -332,12 +332,13 @@ def processes(count: int) -> Iterator[ProcessPoolExecutor]:
         yield pool
         whole = True
     finally:
-        pool.shutdown(wait=whole, cancel_futures=True)
         os.environ.pop(_SAFE_PATH)
         os.environ.update({} if safe_before is None else {_SAFE_PATH: safe_before})
         if not whole:
             for child in set(multiprocessing.active_children()) - before:
                 child.terminate()
+        # waits for the pool's thread too: at the end of this process it would race with the pool's own clean-up
+        pool.shutdown(cancel_futures=True)
 
 
 def submitted(pool: ProcessPoolExecutor, call: Callable[..., R], *given: Any) -> Future[R]:
