@@ -176,7 +176,6 @@ UNEVENTFUL: dict[str, Any] = {
     "learned": "",
     "waits_for": "",
     "keys_for": [],
-    "holds": [],
     "diagnostics": [],
     "warnings": [],
 }
@@ -293,8 +292,8 @@ def test_a_frame_of_another_version_is_refused_with_both_versions_named() -> Non
 
 def test_what_a_status_says_of_applications_is_bounded() -> None:
     said = tuple((at, "for pilots") for at in range(40))
-    text = json.loads(Status("fifo", holds=said, diagnostics=said).changed())
-    assert text["holds"] == text["diagnostics"] == [[at, "for pilots"] for at in range(16)]
+    text = json.loads(Status("fifo", diagnostics=said).changed())
+    assert text["diagnostics"] == [[at, "for pilots"] for at in range(16)]
     assert text["warnings"] == []
 
 

@@ -46,8 +46,6 @@ class Status:
     """Why requests that could be served are deliberately held back."""
     keys_for: tuple[str, ...] = ()
     """Application types whose attempt keys the frames should contain."""
-    holds: tuple[tuple[int, str], ...] = ()
-    """Applications whose requests are deliberately held back: (index, reason)."""
     diagnostics: tuple[tuple[int, str], ...] = ()
     """Diagnostics for applications: (index, text)."""
     engines: Mapping[str, Any] = field(default_factory=dict)
@@ -72,7 +70,7 @@ class Status:
         self._sent = ""
 
     def _text(self) -> str:
-        """Return the JSON text; if it is too long, holds and diagnostics are cut first, and a warning says so."""
+        """Return the JSON text; if it is too long, diagnostics are cut first, and a warning says so."""
         fits = len(json.dumps(self.engines)) <= self.ENGINES_BYTES_MAX
         text = self._json(_APPS_MAX, _TEXT_MAX, self.warnings if fits else (_CUT, *self.warnings), fits)
         for most, text_max in ((4, _TEXT_MAX), (0, _TEXT_MAX), (0, _TEXT_MIN)):
@@ -92,7 +90,6 @@ class Status:
                 "learned": self.learned[:text_max],
                 "waits_for": self.waits_for[:text_max],
                 "keys_for": list(self.keys_for),
-                "holds": [[application, text[:_APP_TEXT_MAX]] for application, text in self.holds[:most]],
                 "diagnostics": [[application, text[:_APP_TEXT_MAX]] for application, text in self.diagnostics[:most]],
                 "warnings": [warning[:text_max] for warning in warnings[:_WARNINGS_MAX]],
             }
