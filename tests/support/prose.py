@@ -6,7 +6,6 @@ import ast
 import io
 import re
 import tokenize
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -70,14 +69,15 @@ def length(sentence: str) -> int:
     return len(re.findall(r"\S*\w\S*", sentence))
 
 
-def counts(text: str) -> dict[str, int]:
-    """Return how often each pattern is in a page's prose and tables; those that are not are left out."""
+def matches(text: str) -> list[str]:
+    """Return the patterns in a page's prose and tables, each with the words around it."""
     body = re.sub(r"^ *```.*?^ *```", "\n", text, flags=re.MULTILINE | re.DOTALL)
     body = re.sub(r"^#.*", "", body, flags=re.MULTILINE)
     for use in CORRECT:
         body = body.replace(use, "")
     body = re.sub(r"`[^`\n]*`", "`code`", body)
-    return {name: number for name, pattern in PATTERNS.items() if (number := len(re.findall(pattern, body, re.M)))}
+    found = ((name, match) for name, pattern in PATTERNS.items() for match in re.finditer(pattern, body, re.M))
+    return [f"{name}: {body[max(0, match.start() - 30) : match.end() + 30]!r}" for name, match in found]
 
 
 def words(page: Path) -> int:
@@ -108,13 +108,14 @@ def shown() -> dict[str, str]:
     return {file.relative_to(ROOT).as_posix(): text for file, text in found.items()}
 
 
-def in_code() -> Counter[str]:
-    """Return how many patterns the docstrings and comments of each package have; packages without any are left out."""
-    found: Counter[str] = Counter()
+def in_code() -> dict[str, list[str]]:
+    """Return the patterns in docstrings and comments by package, each with its file and the words around it."""
+    found: dict[str, list[str]] = {}
     for file in (ROOT / "python").rglob("*.py"):
         package = "/".join(file.relative_to(ROOT / "python").parts[:2])
-        found[package] += sum(counts(_docstrings_and_comments(file.read_text("utf-8"))).values())
-    return +found
+        texts = matches(_docstrings_and_comments(file.read_text("utf-8")))
+        found.setdefault(package, []).extend(f"{file.name}: {text}" for text in texts)
+    return found
 
 
 def _docstrings_and_comments(source: str) -> str:
