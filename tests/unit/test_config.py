@@ -117,6 +117,11 @@ KINDS = "clock, cpu, disk, mem, net, os, other"
         ),
         ("seed: 1\nseed: 2\n", "2: seed: is there twice; keep one"),
         ("hold: &a {}\nlimits: *a\n", "2: limits: is an alias; write it out"),
+        (
+            "hold:\n  <<: {}\n",
+            "2: hold: has the key '<<', which YAML replaces; write out what it stands for",
+        ),
+        ("seed: {=: 1}\n", "1: seed: has the key '=', which YAML replaces; write out what it stands for"),
         ("a: [1\n", "2: not YAML: expected ',' or ']', but got '<stream end>'"),
         ("\tseed: 1\n", "1: not YAML: found character '\\t' that cannot start any token"),
     ],
@@ -214,6 +219,8 @@ def test_the_files_of_parts_are_looked_at_within_bounds(tmp_path: Path) -> None:
     }
     file.write_text("a: &a [x, x]\npolicy:\n  fit: {kind: file, path: *a, class: X}\n")
     assert peek_source(file) is None, "an alias may stand for a text of any length"
+    file.write_text("policy:\n  fit: {<<: {kind: file, path: long.py, class: X}}\n")
+    assert peek_source(file) is None, "a part's file would be one that is not seen"
 
 
 @pytest.mark.usefixtures("parts")

@@ -25,6 +25,9 @@ _NUMBER_MAX: Final = 100
 _NUMBERS: Final = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 """Types of numbers with limited length, also as keys: YAML reads 1:1:1 in base 60, in quadratic time."""
 
+_SPECIAL_KEYS: Final = {"tag:yaml.org,2002:merge", "tag:yaml.org,2002:value"}
+"""Types of the keys ``<<`` and ``=``: their value stands for the mapping's own, so no key would be where it seems."""
+
 _KEY_MAX: Final = 1_000
 """Maximum length of a key. A list or mapping as a key is rejected: as a text it could exceed any memory."""
 
@@ -237,6 +240,9 @@ class YamlDocument:
                     self._no_names.setdefault(path, []).append(str(key.value))
 
     def _refuse_key(self, key: yaml.Node, path: Path) -> None:
+        if key.tag in _SPECIAL_KEYS:
+            text = f"has the key {key.value!r}, which YAML replaces; write out what it stands for"
+            raise ConfigError(self.file, [Problem(key.start_mark.line + 1, dotted(path), text)])
         longest = _NUMBER_MAX if key.tag in _NUMBERS else _KEY_MAX
         if not isinstance(key, yaml.ScalarNode) or len(key.value) > longest:
             text = f"has a key that is not a text of at most {longest} characters; write a name"
