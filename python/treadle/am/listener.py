@@ -131,8 +131,8 @@ class PlanListener:
         try:
             family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
             self._socket = socket.create_server((address, port), family=family, backlog=CONNECTIONS_MAX)
-        except OSError as error:
-            reason = error.strerror or error
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
             remedy = "name an address of this host and a free port"
             raise UserError(f"listener: {address} port {port}: {reason}; {remedy}") from error
         self._socket.setblocking(False)
@@ -162,8 +162,12 @@ class PlanListener:
         """Accept connections until this is cancelled."""
         async with asyncio.TaskGroup() as conversations:
             while True:
+                await self._readable()
                 try:
-                    connected, (address, *_) = await self._loop.sock_accept(self._socket)
+                    connected, (address, *_) = self._socket.accept()
+                    connected.setblocking(False)
+                except (BlockingIOError, ConnectionAbortedError):
+                    continue  # the client has gone
                 except OSError as error:
                     _log.warning("a connection could not be taken: %s", error)
                     await asyncio.sleep(PAUSE_S)  # most likely too many open files: a passing problem
@@ -175,6 +179,15 @@ class PlanListener:
                     self._addresses.leave(address)
                 else:
                     conversations.create_task(self._attend(connected, address))
+
+    async def _readable(self) -> None:
+        """Wait for a connection, at least a turn of the loop: `sock_accept` may fail if it is cancelled meanwhile."""
+        connects = asyncio.Event()
+        self._loop.add_reader(self._socket, connects.set)
+        try:
+            await connects.wait()
+        finally:
+            self._loop.remove_reader(self._socket)
 
     async def _attend(self, connected: socket.socket, address: str) -> None:
         """Answer the request of a connection, and close it."""
