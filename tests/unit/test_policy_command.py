@@ -349,6 +349,14 @@ def test_use_puts_the_old_file_back_if_it_is_refused(
     assert (tmp_path / "conf" / "treadle.yaml").read_text() == "seed: 1\n"
 
 
+def test_a_policy_that_is_used_already_makes_no_version(rm: str, tmp_path: Path, cli: Cli) -> None:
+    use = ["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path)]
+    assert "what it was is version 1" in " ".join(cli(use).out.split())
+    assert "what it was is version" not in " ".join(cli(use).out.split())
+    versions = History(tmp_path / "conf" / "treadle.yaml").versions()
+    assert [version.text for version in versions] == ["seed: 1\n"]
+
+
 def test_ctrl_c_while_use_waits_says_what_is_changed_and_how_to_take_it_back(
     rm: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,13 +196,13 @@ class Change:
     """Where it comes from."""
 
     def apply(self) -> Version | None:
-        """Save the current content as a version and write the text; return the version, None if there was no file.
+        """Save the content as a version and write the text; return the version, None if there was no other content.
 
         Raises:
             UserError: a file cannot be written.
         """
         kept = None
-        if self.before is not None:
+        if self.before is not None and _unmarked(self.before) != _unmarked(self.text):
             try:
                 like = self.target.stat()
                 until, policy = _now("seconds"), _policy_in(self.before)
@@ -265,7 +265,8 @@ def take_over(
             again = "; the engine may not have read it again: run `yarn rmadmin -refreshQueues`"
         raise UserError(f"{error}\n{change.target} is as it was before{again}") from error
     except KeyboardInterrupt:
-        back = "`treadle policy rollback` takes it back" if kept else "remove it to take that back"
+        back = "remove it to take that back" if change.before is None else "its policy is the same as before"
+        back = "`treadle policy rollback` takes it back" if kept else back
         raise StoppedError(f"stopped: {change.target} is changed, and the engine may follow it; {back}") from None
     say(outcome)
 
@@ -546,9 +547,11 @@ def _value(settings: Settings, section: str, key: str) -> Any:
 
 def _marked(command: str, source: str, text: str) -> str:
     # The first line differs each time: a policy that failed is tried again if an administrator asks for it.
-    if text.startswith(_MARK):
-        text = text.partition("\n")[2]
-    return f"{_MARK}{command}` from {source} at {_now()}\n{text}"
+    return f"{_MARK}{command}` from {source} at {_now()}\n{_unmarked(text)}"
+
+
+def _unmarked(text: str) -> str:
+    return text.partition("\n")[2] if text.startswith(_MARK) else text
 
 
 def _policy_in(text: str) -> str:
