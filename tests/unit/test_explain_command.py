@@ -174,6 +174,7 @@ def test_it_is_json_for_scripts(door: ExplainServer, cli: Cli) -> None:
     assert found["asks"][0]["causes"][0]["why"] == "larger_than_any_node"
     assert json.loads(cli(explain(door, "0002", "--output=json", "--ask", "8")).out)["asks"] == []
     assert "it asks for nothing now under the request key 8" in cli(explain(door, "0002", "--ask", "8")).out
+    assert json.loads(cli(explain(door, "2", "--output=json", "--ask", "7"), 1).out) == found, "without zeros too"
 
 
 def test_an_application_that_waits_for_its_fate_only_is_no_mistake(door: ExplainServer, cli: Cli) -> None:

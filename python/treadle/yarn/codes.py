@@ -12,8 +12,9 @@ def application_id(cluster_timestamp: int, number: int) -> str:
 
 
 def is_named(id_: str, given: str) -> bool:
-    """Return whether an application's ID equals the given one, or ends with it (`0042`)."""
-    return given in (id_, id_.removeprefix("application_")) or id_.endswith(f"_{given}")
+    """Return whether an application's ID equals the given one, or ends with its number (`0042`, `42`)."""
+    number = f"{int(given):04d}" if given.isdecimal() and len(given) < len(id_) else given
+    return given in (id_, id_.removeprefix("application_")) or id_.endswith(f"_{number}")
 
 
 def several(given: str, ids: Iterable[str]) -> str:
