@@ -142,6 +142,7 @@ def test_a_wrong_label_or_attribute_is_refused_with_an_example(kind: Any, text: 
         ({"resources": {"memory-mb": 1}}, "resource"),
         ({"labels": (NodeLabel("gpu", (4,)),)}, "gpu"),
         ({"labels": (NodeLabel("a", (1,)), NodeLabel("b", (1,)))}, "node 1 has two labels"),
+        ({"labels": (NodeLabel("a", (1,)), NodeLabel("a", (2,)))}, "label a is given twice"),
         ({"attributes": (NodeAttribute("zone", "a", (4,)),)}, "attribute zone: there is no node 4"),
         ({"attributes": (NodeAttribute("z", "a", (1,)), NodeAttribute("z", "b", (1,)))}, "node 1 has two values"),
         ({"queues": Path("missing.xml")}, r"missing\.xml"),
@@ -155,6 +156,13 @@ def test_settings_that_could_not_start_are_refused_by_name(wrong: dict[str, obje
 
 def test_assignments_keep_what_follows_the_first_equals_sign() -> None:
     assert parse_assignments(["a=b=c", " d = e "], "--set") == {"a": "b=c", "d": "e"}
+
+
+def test_a_resource_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(ClusterError, match="gpu is given twice"):
+        parse_resources(["gpu=1", "gpu=2"])
+    with pytest.raises(ClusterError, match="NAME=AMOUNT"):
+        parse_resources(["gpu"])
 
 
 @pytest.mark.parametrize("text", ["a", "=b", " =b"])

@@ -265,10 +265,10 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
     try:
         return child.wait()
     except KeyboardInterrupt:
-        child.terminate()
-        try:
-            child.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        for end in (child.terminate, child.kill):
+            try:
+                child.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                end()
+        child.wait()
         raise

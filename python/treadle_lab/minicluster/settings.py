@@ -155,6 +155,9 @@ class ClusterSettings:
                     f"resource {name}={amount}: write NAME=AMOUNT, as in gpu=4, other than memory and vcores"
                 )
         self._check_places()
+        names = [label.name for label in self.labels]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ClusterError(f"label {twice} is given twice; name all its nodes once")
         labelled = sorted(number for label in self.labels for number in label.nodes)
         for number, next_ in itertools.pairwise(labelled):
             if number == next_:
@@ -193,17 +196,19 @@ class ClusterSettings:
         return self.scheduler is Scheduler.TREADLE and self.mode == "enforce"
 
 
-def parse_assignments(texts: list[str], what: str) -> dict[str, str]:
-    """Read `KEY=VALUE` options.
+def parse_assignments(texts: list[str], what: str, form: str = "KEY=VALUE") -> dict[str, str]:
+    """Read options of a form with `=`.
 
     Raises:
-        ClusterError: one has no `=` or no key.
+        ClusterError: one has no `=` or no key, or a key is given twice.
     """
     pairs = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise ClusterError(f"{what} {text!r}: write KEY=VALUE")
+            raise ClusterError(f"{what} {text!r}: write {form}")
+        if key.strip() in pairs:
+            raise ClusterError(f"{what} {text!r}: {key.strip()} is given twice; keep one")
         pairs[key.strip()] = value.strip()
     return pairs
 
@@ -214,7 +219,7 @@ def parse_resources(texts: list[str]) -> dict[str, int]:
     Raises:
         ClusterError: one is not of that form.
     """
-    amounts = parse_assignments(texts, "resource")
+    amounts = parse_assignments(texts, "resource", "NAME=AMOUNT")
     for name, text in amounts.items():
         if not re.fullmatch(r"[0-9]{1,18}", text):
             raise ClusterError(f"resource {name}={text}: the amount must be a whole number, as in gpu=4")
