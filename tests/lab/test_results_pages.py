@@ -15,6 +15,7 @@ from tests.support.command_lines import parse
 from treadle.cli.main import run
 from treadle.errors import UserError
 from treadle_lab.docs.pages import read_rows, rendered_all, run_and_keep
+from treadle_lab.rows import Row, as_document
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 INTERVAL = {"mean": 1.325, "low": 1.26, "high": 1.4}
@@ -113,6 +114,16 @@ def test_keys_of_figures_may_have_dots(folder: Path) -> None:
     (folder / "summary.yaml").write_text(f"{ROW}  kept: slearn\n  at: schemes.hdrf.n1.1.median_tasks\n")
     render(folder)
     assert "| 1.32 | 1.26 to 1.40 |" in (folder / "summary.md").read_text()
+
+
+def test_a_line_may_name_a_figure_and_a_series_of_rows(folder: Path) -> None:
+    rows = [Row("mean (s)", "las", "", seed, value, "s") for seed, value in ((1, 2.0), (2, 4.0))]
+    file = folder / "kept" / "slearn.json"
+    kept = json.loads(file.read_text())
+    file.write_text(json.dumps(kept | {"figures": kept["figures"] | as_document(rows)}))
+    (folder / "summary.yaml").write_text(f"{ROW}  kept: slearn\n  at: mean (s) of las\n")
+    render(folder)
+    assert "| 3.00 | -9.71 to 15.7 |" in (folder / "summary.md").read_text()
 
 
 def test_what_was_not_kept_is_marked(folder: Path) -> None:

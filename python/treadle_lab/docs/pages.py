@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -27,7 +28,7 @@ from treadle.config.yaml_nodes import YamlDocument, details_of, explained, text_
 from treadle.errors import ConfigError, UserError
 from treadle.files import write_whole
 from treadle.simulate.comparison import Interval
-from treadle_lab.rows import Table, markdown, number, table_of
+from treadle_lab.rows import Table, figure_of, markdown, number, rows_of, table_of
 
 FOLDER: Final = "kept"
 """Folder of kept results (JSON, a file each), next to the pages that show them."""
@@ -207,6 +208,15 @@ def read_rows(file: Path) -> list[SummaryRow]:
 
 def _kept_text(row: SummaryRow, kept: KeptResult) -> tuple[str, str]:
     """Return the mean and the interval of a line's kept figures, as text."""
+    rows = rows_of(kept.figures) if "units" in kept.figures else []
+    chosen = [each for each in rows if row.at == f"{each.figure} of {each.series}"]
+    figures = figure_of(chosen) if chosen else _interval_at(row, kept)
+    uncertain = "" if figures.low == figures.high else f"{number(figures.low)} to {number(figures.high)}"
+    return number(figures.mean), uncertain
+
+
+def _interval_at(row: SummaryRow, kept: KeptResult) -> Interval:
+    """Return the interval at a line's path of keys."""
     found: Any = kept.figures
     key = ""
     for part in row.at.split("."):
@@ -218,11 +228,9 @@ def _kept_text(row: SummaryRow, kept: KeptResult) -> tuple[str, str]:
     if key:
         raise UserError(f"{SOURCE}: {row.mechanism}: {row.kept} has no figures at {row.at}: there is no {key}")
     try:
-        figures = Interval(**found)
+        return Interval(**found)
     except (KeyError, TypeError):
         raise UserError(f"{SOURCE}: {row.mechanism}: {row.at} of {row.kept} is not an interval") from None
-    uncertain = "" if figures.low == figures.high else f"{number(figures.low)} to {number(figures.high)}"
-    return number(figures.mean), uncertain
 
 
 END: Final = "<!-- to here -->"
@@ -264,8 +272,23 @@ def rendered_all(folder: Path) -> dict[Path, str]:
     return {page: rendered(page) for page in pages} | {folder / PAGE: summary(folder)}
 
 
+def main() -> None:
+    """Keep the figures of a command, if one is named, and write pages' tables from those that are kept."""
+    parser = argparse.ArgumentParser(prog="python -m treadle_lab.docs.pages", description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="of the pages: docs/results")
+    parser.add_argument("name", nargs="?", help="of the kept figures")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="of treadle, which yields them: lab reproduce ...")
+    given = parser.parse_args()
+    if given.name and not given.command:
+        parser.error("write the command of treadle after NAME: lab reproduce ...")
+    try:
+        if given.name:
+            run_and_keep(given.name, given.command, given.folder)
+        for each, text in rendered_all(given.folder).items():
+            each.write_text(text, "utf-8")
+    except UserError as error:
+        parser.error(str(error))
+
+
 if __name__ == "__main__":
-    if sys.argv[2:]:
-        run_and_keep(sys.argv[2], sys.argv[3:], Path(sys.argv[1]))
-    for each, text in rendered_all(Path(sys.argv[1])).items():
-        each.write_text(text, "utf-8")
+    main()
