@@ -364,6 +364,8 @@ def read_tpch(path: Path) -> Workload:
     Raises:
         WorkloadError: a table is missing, a row is wrong, the stages do not match the edges, or there is no profile.
     """
+    if not path.exists():
+        raise WorkloadError(f"{path}: there is no such file or folder")
     folder = path if path.is_dir() else path.parent
     profiles_file = needed_file(folder, PROFILES_FILE, "it has the stages") if path.is_dir() else path
     edges_file = needed_file(folder, "edges.csv", "it has which stage needs which")

@@ -12,7 +12,7 @@ import typer
 from treadle.cli._console import OutputPaths, note
 from treadle.cli._options import Output, OutputOption, PlotOption, ResultsOption
 from treadle.errors import percent
-from treadle_lab.cli._experiments import SeedOption, chosen, publish, seeds_option, simulating
+from treadle_lab.cli._experiments import SeedOption, chosen, publish, refuse, seeds_option, simulating
 
 app = typer.Typer()
 
@@ -53,6 +53,8 @@ def omega(
     is_google = workload is WorkloadName.GOOGLE
     known = figures.GOOGLE_FIGURES if is_google else figures.FIGURES
     names = chosen(figure, (*known, *specialist.FIGURES), option="--figure")
+    if is_google and figure and not set(names) & set(known):
+        refuse("these figures have Google's day in any case", workload=True)
     places = OutputPaths(output=output, out=out, plot=plot).check()
     swept = [known[name] for name in names if name in known]
     wanted = list(dict.fromkeys(point for one in swept for point in (one.quick if quick else one.points)))
