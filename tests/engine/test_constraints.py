@@ -191,6 +191,15 @@ def test_the_engine_waits_for_nodes_that_its_asks_may_use(fit: str) -> None:
     assert engine.waits_for() == "nodes that asks may use"
 
 
+def test_after_a_snapshot_without_requirements_the_engine_waits_for_no_nodes() -> None:
+    engine = engine_with()
+    round_of(one(20, "zone=z1"), engine)
+    rm = cluster(2)
+    rm.ask(rm.application(LEAF), 0, 1, (1, 1))
+    assert len(round_of(rm, engine, 2_000)) == 1
+    assert engine.waits_for() == ""
+
+
 def test_an_ask_that_finds_no_node_of_its_own_does_not_stop_an_equal_one_of_others() -> None:
     rm = one(4, "zone=z1")
     rm.ask(rm.application(LEAF), 0, 4, (1, 1))

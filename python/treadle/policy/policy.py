@@ -408,6 +408,7 @@ class Policy:
 
     def _choose_nodes(self, cluster: Cluster, view: View, scratch: Scratch) -> Scratch:
         """Set the nodes that requests may use, where constraints exclude some."""
+        self._restricts_nodes = False
         if not cluster.classes.active:
             return scratch
         node_sets = cluster.classes.packed
