@@ -238,7 +238,9 @@ def test_the_command_schedules_dags_and_has_the_papers_figures_beside(extract: P
     figures = json.loads((tmp_path / "figures.json").read_text())
     shown = {tuple(row) for row in rows_of(figures, "slearn-times")}
     assert shown == {(TITLES[name],) for name in ("slearn", "combined", *OF_DAGS)}
-    papers = {row[0]: row[3] for row in figures["tables"]["slearn-times"]["rows"] if row[3]}
+    table = figures["tables"]["slearn-times"]
+    paper = table["heading"].index("paper")
+    papers = {row[0]: row[paper] for row in table["rows"] if row[paper]}
     by_name = {"3sigma": "1.26", "3sigma-paper": "1.26", "point": "1.74", "point-paper": "1.74", "las": "2.15"}
     assert papers == {TITLES[name]: figure for name, figure in by_name.items()}
 
